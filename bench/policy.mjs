@@ -2,8 +2,8 @@
 // Usage: npm run build && node bench/policy.mjs [--seeds 1000] [--only decision|burst|steady|hot]
 //        npm run build && node bench/policy.mjs --shapes [--seeds 3] [--random 200] [--first 100000]
 import { parseArgs } from 'node:util'
-import { DEFAULT_RULES } from '../dist/policy/picture.js'
 import { plan } from '../dist/policy/plan.js'
+import { DEFAULT_RULES } from '../dist/policy/plan-input.js'
 import { compare } from '../dist/policy/sim/compare.js'
 import { playShapes } from './policy-shapes.mjs'
 

@@ -492,13 +492,6 @@ create table sluice.models (
   constraint models_pkey PRIMARY KEY (name)
 ) with (fillfactor=50);
 
---- table sluice.moments
-create table sluice.moments (
-  at timestamp with time zone not null default clock_timestamp(),
-  picture jsonb not null,
-  constraint moments_pkey PRIMARY KEY (at)
-);
-
 --- table sluice.notes
 create table sluice.notes (
   job_id bigint not null,
@@ -757,6 +750,13 @@ create table sluice.sign_ins (
   constraint sign_ins_hash_check CHECK ((length(hash) = 32)),
   constraint sign_ins_key_id_fkey FOREIGN KEY (key_id) REFERENCES sluice.api_keys(id) ON DELETE CASCADE,
   constraint sign_ins_pkey PRIMARY KEY (hash)
+);
+
+--- table sluice.snapshots
+create table sluice.snapshots (
+  at timestamp with time zone not null default clock_timestamp(),
+  snapshot jsonb not null,
+  constraint snapshots_pkey PRIMARY KEY (at)
 );
 
 --- table sluice.steps
@@ -1935,6 +1935,13 @@ CREATE OR REPLACE FUNCTION sluice.capacity_v1(p_device sluice.devices)
  IMMUTABLE
 RETURN CASE WHEN ((p_device).most IS NULL) THEN (p_device).total ELSE LEAST((p_device).most, (p_device).total) END;
 
+--- function sluice.catalogue_stamp_v1()
+CREATE OR REPLACE FUNCTION sluice.catalogue_stamp_v1()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (((SELECT ((count(*) || '/'::text) || COALESCE(sum(hashint4(c.id)) FILTER (WHERE c.budgeted), (0)::bigint)) FROM sluice.classes c) || '/'::text) || (SELECT sum(EXTRACT(epoch FROM l.updated_at)) AS sum FROM sluice.lanes l));
+
 --- function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean)
 CREATE OR REPLACE FUNCTION sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean DEFAULT false)
  RETURNS void
@@ -2537,10 +2544,10 @@ begin
     return;
   end if;
 
-  delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
+  delete from sluice.reservations r using sluice.devices_of_plan_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
-  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
   v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
@@ -3234,8 +3241,8 @@ begin
   return sluice.delete_job_rows_v1(v_all);
 end $function$;
 
---- function sluice.drawn_v1(p_budget jsonb)
-CREATE OR REPLACE FUNCTION sluice.drawn_v1(p_budget jsonb)
+--- function sluice.devices_of_plan_v1(p_budget jsonb)
+CREATE OR REPLACE FUNCTION sluice.devices_of_plan_v1(p_budget jsonb)
  RETURNS TABLE(key text, budget text, device text)
  LANGUAGE sql
  STABLE
@@ -4027,7 +4034,7 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
             coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
-            sluice.offer_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
+            sluice.catalogue_stamp_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $function$;
 
 --- function sluice.heartbeats_v1(p_workers bigint[])
@@ -4040,7 +4047,7 @@ declare
   v_offer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  v_offer := sluice.offer_v1();   -- once for all of them
+  v_offer := sluice.catalogue_stamp_v1();   -- once for all of them
   return query
   with own as materialized (
     select w.id from sluice.workers w where w.id = any (p_workers) and w.ended_at is null order by w.id for no key update skip locked
@@ -5231,179 +5238,6 @@ AS $function$
     select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
 $function$;
 
---- function sluice.moment_devices_v1()
-CREATE OR REPLACE FUNCTION sluice.moment_devices_v1()
- RETURNS jsonb
- LANGUAGE sql
- STABLE
-AS $function$
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
-    'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
-    'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
-    from sluice.devices d join sluice.budgets b on b.name = d.budget
-   cross join lateral (
-     select coalesce(sum(x.amount), 0) as amount, count(*) as n
-       from sluice.reservations x
-      cross join lateral (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt offset 0) j
-      where x.budget = d.budget and x.device = d.key) v
-   cross join lateral (
-     select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
-              'model', x.model, 'worker', w.name,
-              'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
-              'running', (select count(*) from sluice.reservations y
-                           cross join lateral (select z.worker_id, z.class_id from sluice.running z
-                                                where z.worker_id = y.worker_id and z.id = y.job_id and z.attempt = y.attempt offset 0) j
-                            join sluice.classes c on c.id = j.class_id
-                           where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
-            ) order by x.claimed_at, x.model), '[]') as models
-       from sluice.residents x join sluice.workers w on w.id = x.worker_id
-      where x.budget = d.budget and x.device = d.key and w.ended_at is null) r
-$function$;
-
---- function sluice.moment_failures_v1(p_look integer)
-CREATE OR REPLACE FUNCTION sluice.moment_failures_v1(p_look integer)
- RETURNS jsonb
- LANGUAGE sql
- STABLE
-AS $function$
-  with failures as materialized (
-    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
-      from (select x.id, x.finished_at from sluice.outcomes x
-             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
-             order by x.finished_at desc, x.id desc limit 5 * p_look) o
-      join sluice.job_data d on d.id = o.id
-  ), touched as materialized (
-    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
-    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
-     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
-  )
-  select jsonb_build_object(
-    'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
-    'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
-    from failures x
-   where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
-              else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end
-$function$;
-
---- function sluice.moment_v1(p_look integer)
-CREATE OR REPLACE FUNCTION sluice.moment_v1(p_look integer)
- RETURNS jsonb
- LANGUAGE sql
- STABLE
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-  with busy as materialized (
-    select c.lane, j.worker_id, sum(sluice.started_in_v1(j))::integer as n, sum(coalesce(cardinality(j.assigned), 0))::integer as assigned
-      from sluice.claims j join sluice.classes c on c.id = j.class_id
-     group by c.lane, j.worker_id
-  ), waiting as materialized (
-    -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
-    -- its previous tick holds.
-    select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
-      from sluice.classes c
-     cross join lateral (
-       select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
-        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
-     where exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
-  ), live as materialized (
-    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
-           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
-      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
-  ), queued as materialized (
-    -- Those that are assigned and have not started are queued too.
-    (select j.class_id, j.parent_id, j.ready_at, false as assigned from sluice.queue j where j.state = 'ready' limit p_look)
-    union all
-    (select a.class_id, a.parent_id, a.ready_at, true from sluice.assigned_jobs_v1() a)
-    limit p_look
-  ), depths as materialized (
-    select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
-      from queued q join sluice.classes c on c.id = q.class_id
-     where (select count(*) from queued) < p_look and not q.assigned group by c.lane
-    union all
-    select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
-     where (select count(*) from queued) >= p_look group by w.lane
-  ), lane_use as materialized (
-    select l.name, l.slots, l.per_worker, l.enabled,
-           coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
-           coalesce((select sum(b.assigned) from busy b where b.lane = l.name), 0)::integer as assigned,
-           coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
-           coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
-           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
-      from sluice.lanes l
-      left join lateral (select w.obstacle, w.details from waiting w where w.lane = l.name order by w.oldest_at limit 1) s on true
-     where l.deleted_at is null
-  ), looked as materialized (
-    -- Roots, and tasks below them: a workflow is running as long as anything in it is.
-    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
-           (count(*) filter (where x.parent_id is not null))::integer as steps
-      from (select j.parent_id from sluice.queue j where j.state = 'awaiting_approval' limit p_look) x
-    union all
-    select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
-           (count(*) filter (where x.parent_id is not null and x.class_id is not null and x.again = s.again))::integer
-      from (values ('scheduled', false), ('retrying', true)) s(state, again)
-      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j where j.state = 'scheduled' limit p_look) x
-        on true
-     group by s.state
-    union all
-    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
-           (count(*) filter (where x.parent_id is not null))::integer
-      from queued x
-    union all
-    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
-           (count(*) filter (where x.parent_id is not null and x.leaf))::integer
-      from ((select j.parent_id, true as leaf from sluice.running j limit p_look)
-            union all
-            (select d.parent_id, false from sluice.composites c join sluice.job_data d on d.id = c.job_id
-              where not c.ended and c.started_at is not null limit p_look)
-            limit p_look) x
-  )
-  select jsonb_build_object(
-    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
-    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
-                                            'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
-                                            'maxPerOwner', a.max_per_owner, 'owners', a.owners,
-                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
-                    from sluice.admission_v1(p_look) a),
-    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
-                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
-                -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
-                'reason', case when l.depth = 0 then null
-                               when l.enabled and l.slots > 0 and l.running >= l.slots
-                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
-                               when l.obstacle in ('lane_full', 'lane_held') then null
-                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
-                from lane_use l),
-    'workers', (select jsonb_build_object(
-                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
-                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
-                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
-                  'silent', count(*) filter (where w.silent),
-                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
-                  'running', coalesce(sum(w.running), 0)) from live w),
-    'devices', sluice.moment_devices_v1(),
-    'concerns', sluice.concerns_v1(),
-    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
-    'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
-    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
-    'failed', sluice.moment_failures_v1(p_look),
-    'recovered', (select jsonb_build_object(
-                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
-                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
-                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
-                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
-                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
-    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
-    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
-                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
-                  from sluice.tallies t
-                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
-$function$;
-
 --- function sluice.move_task_v1(p_task text, p_lane text, p_by text)
 CREATE OR REPLACE FUNCTION sluice.move_task_v1(p_task text, p_lane text, p_by text)
  RETURNS boolean
@@ -5635,13 +5469,6 @@ CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details js
  IMMUTABLE
 RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'silent'::text THEN (((((('every worker that could run task '::text || (p_details ->> 'task'::text)) || ' is silent: '::text) || (p_details ->> 'worker'::text)) || ' sent its last heartbeat '::text) || (((p_details ->> 'silentMs'::text))::bigint / 1000)) || ' seconds ago'::text) WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
---- function sluice.offer_v1()
-CREATE OR REPLACE FUNCTION sluice.offer_v1()
- RETURNS text
- LANGUAGE sql
- STABLE
-RETURN (((SELECT ((count(*) || '/'::text) || COALESCE(sum(hashint4(c.id)) FILTER (WHERE c.budgeted), (0)::bigint)) FROM sluice.classes c) || '/'::text) || (SELECT sum(EXTRACT(epoch FROM l.updated_at)) AS sum FROM sluice.lanes l));
-
 --- function sluice.offers_v1(p_worker bigint)
 CREATE OR REPLACE FUNCTION sluice.offers_v1(p_worker bigint)
  RETURNS jsonb
@@ -5818,8 +5645,58 @@ begin
   end loop;
 end $function$;
 
---- function sluice.picture_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
-CREATE OR REPLACE FUNCTION sluice.picture_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
+--- function sluice.place_tasks_v1(p_names text[])
+CREATE OR REPLACE FUNCTION sluice.place_tasks_v1(p_names text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.tasks t
+     set lane = n.lane, class_id = sluice.intern_class_v1(t.name, n.lane, n.model, n.requires, t.uses is not null)
+    from (select k.name, c.model, c.requires,
+                 sluice.live_lane_v1(case when k.moved_at is not null then k.lane else coalesce(k.declared_lane, k.lane) end) as lane
+            from sluice.tasks k join sluice.classes c on c.id = k.class_id where k.name = any (p_names) order by k.name for no key update of k) n
+   where t.name = n.name and t.lane <> n.lane;
+end $function$;
+
+--- function sluice.place_v1()
+CREATE OR REPLACE FUNCTION sluice.place_v1()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT ((d.oid || '/'::text) || ('sluice.job_data'::regclass)::oid) FROM pg_database d WHERE (d.datname = current_database()));
+
+--- function sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
+CREATE OR REPLACE FUNCTION sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
+             'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
+             'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
+             'pinned', coalesce(m.pinned, false))), '[]')
+      from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
+                   jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
+                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                   max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
+              from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
+             where (x.worker_id = p_worker or x.model = any (p_models) or x.devices && p_devices)
+               and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
+             group by x.worker_id, x.model, x.devices) r
+      left join sluice.models m on m.name = r.model
+     cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
+                          cross join lateral (select y.worker_id, y.class_id from sluice.running y
+                                               where y.worker_id = v.worker_id and y.id = v.job_id and y.attempt = v.attempt offset 0) j
+                           join sluice.classes c on c.id = j.class_id
+                          where v.device = r.device and v.budget = r.budget
+                            and j.worker_id = r.worker_id and c.model = r.model and v.job_id <> all (p_ended)) u);
+end $function$;
+
+--- function sluice.plan_input_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.plan_input_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint, p_offers jsonb, p_now timestamp with time zone)
  RETURNS jsonb
  LANGUAGE plpgsql
  STABLE
@@ -5864,37 +5741,8 @@ begin
                                   where j.worker_id = p_worker and jc.lane = c.lane and j.id <> all (p_ended))::integer as mine) u);
 end $function$;
 
---- function sluice.picture_residents_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
-CREATE OR REPLACE FUNCTION sluice.picture_residents_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
- RETURNS jsonb
- LANGUAGE plpgsql
- STABLE
-AS $function$
-begin
-  return (
-    select coalesce(jsonb_agg(jsonb_build_object('worker', r.worker_id::text, 'model', r.model, 'devices', r.devices, 'shares', r.shares,
-             'loadedAt', extract(epoch from r.loaded_at) * 1000, 'unloading', r.unloading, 'running', u.running,
-             'idleSince', case when u.running = 0 then extract(epoch from coalesce(r.idle_since, r.loaded_at, r.claimed_at)) * 1000 end,
-             'pinned', coalesce(m.pinned, false))), '[]')
-      from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
-                   jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
-                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
-                   max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
-              from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
-             where (x.worker_id = p_worker or x.model = any (p_models) or x.devices && p_devices)
-               and not (x.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', x.model, 'device', x.device)))
-             group by x.worker_id, x.model, x.devices) r
-      left join sluice.models m on m.name = r.model
-     cross join lateral (select count(distinct v.job_id)::integer as running from sluice.reservations v
-                          cross join lateral (select y.worker_id, y.class_id from sluice.running y
-                                               where y.worker_id = v.worker_id and y.id = v.job_id and y.attempt = v.attempt offset 0) j
-                           join sluice.classes c on c.id = j.class_id
-                          where v.device = r.device and v.budget = r.budget
-                            and j.worker_id = r.worker_id and c.model = r.model and v.job_id <> all (p_ended)) u);
-end $function$;
-
---- function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
-CREATE OR REPLACE FUNCTION sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)
+--- function sluice.plan_input_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint)
+CREATE OR REPLACE FUNCTION sluice.plan_input_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer, p_job bigint DEFAULT NULL::bigint)
  RETURNS jsonb
  LANGUAGE plpgsql
  STABLE
@@ -5912,7 +5760,7 @@ declare
   v_models  text[];
 begin
   -- Queues first: an idle worker need not know more.
-  v_queues := sluice.picture_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
+  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(
@@ -5930,31 +5778,10 @@ begin
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
-    'residents', sluice.picture_residents_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
+    'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
-
---- function sluice.place_tasks_v1(p_names text[])
-CREATE OR REPLACE FUNCTION sluice.place_tasks_v1(p_names text[])
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  update sluice.tasks t
-     set lane = n.lane, class_id = sluice.intern_class_v1(t.name, n.lane, n.model, n.requires, t.uses is not null)
-    from (select k.name, c.model, c.requires,
-                 sluice.live_lane_v1(case when k.moved_at is not null then k.lane else coalesce(k.declared_lane, k.lane) end) as lane
-            from sluice.tasks k join sluice.classes c on c.id = k.class_id where k.name = any (p_names) order by k.name for no key update of k) n
-   where t.name = n.name and t.lane <> n.lane;
-end $function$;
-
---- function sluice.place_v1()
-CREATE OR REPLACE FUNCTION sluice.place_v1()
- RETURNS text
- LANGUAGE sql
- STABLE
-RETURN (SELECT ((d.oid || '/'::text) || ('sluice.job_data'::regclass)::oid) FROM pg_database d WHERE (d.datname = current_database()));
 
 --- function sluice.pool_fields_v1(p_pool sluice.pools)
 CREATE OR REPLACE FUNCTION sluice.pool_fields_v1(p_pool sluice.pools)
@@ -8066,6 +7893,179 @@ begin
   end loop;
   return v_take;
 end $function$;
+
+--- function sluice.snapshot_devices_v1()
+CREATE OR REPLACE FUNCTION sluice.snapshot_devices_v1()
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),
+    'held', v.amount + r.amount, 'running', v.n, 'measuredUsed', d.measured_used,
+    'lostAt', (extract(epoch from d.lost_at) * 1000)::bigint, 'models', r.models) order by d.budget, d.host, d.name, d.key), '[]')
+    from sluice.devices d join sluice.budgets b on b.name = d.budget
+   cross join lateral (
+     select coalesce(sum(x.amount), 0) as amount, count(*) as n
+       from sluice.reservations x
+      cross join lateral (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt offset 0) j
+      where x.budget = d.budget and x.device = d.key) v
+   cross join lateral (
+     select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
+              'model', x.model, 'worker', w.name,
+              'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
+              'running', (select count(*) from sluice.reservations y
+                           cross join lateral (select z.worker_id, z.class_id from sluice.running z
+                                                where z.worker_id = y.worker_id and z.id = y.job_id and z.attempt = y.attempt offset 0) j
+                            join sluice.classes c on c.id = j.class_id
+                           where y.budget = x.budget and y.device = x.device and j.worker_id = x.worker_id and c.model = x.model)
+            ) order by x.claimed_at, x.model), '[]') as models
+       from sluice.residents x join sluice.workers w on w.id = x.worker_id
+      where x.budget = d.budget and x.device = d.key and w.ended_at is null) r
+$function$;
+
+--- function sluice.snapshot_failures_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.snapshot_failures_v1(p_look integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with failures as materialized (
+    select d.id, d.parent_id, d.root_id, d.composite, o.finished_at
+      from (select x.id, x.finished_at from sluice.outcomes x
+             where x.state = 'failed' and x.finished_at > statement_timestamp() - interval '1 hour'
+             order by x.finished_at desc, x.id desc limit 5 * p_look) o
+      join sluice.job_data d on d.id = o.id
+  ), touched as materialized (
+    -- Trees of which something was replaced: elsewhere a task that failed is a cause without a further look.
+    select r.root_id from (select distinct f.root_id from failures f where f.parent_id is not null) r
+     where exists (select 1 from sluice.job_data s where s.root_id = r.root_id and s.superseded_at is not null)
+  )
+  select jsonb_build_object(
+    'minute', count(*) filter (where x.finished_at > clock_timestamp() - interval '1 minute'),
+    'tenMinutes', count(*) filter (where x.finished_at > clock_timestamp() - interval '10 minutes'), 'hour', count(*))
+    from failures x
+   where case when x.composite is null and (x.parent_id is null or x.root_id not in (select t.root_id from touched t)) then true
+              else (select sluice.is_cause_v1(j) from sluice.jobs j where j.id = x.id) end
+$function$;
+
+--- function sluice.snapshot_v1(p_look integer)
+CREATE OR REPLACE FUNCTION sluice.snapshot_v1(p_look integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+  with busy as materialized (
+    select c.lane, j.worker_id, sum(sluice.started_in_v1(j))::integer as n, sum(coalesce(cardinality(j.assigned), 0))::integer as assigned
+      from sluice.claims j join sluice.classes c on c.id = j.class_id
+     group by c.lane, j.worker_id
+  ), waiting as materialized (
+    -- A class in which nothing waits any more is not sampled again: its last sample says nothing. While the duty runs, the one of
+    -- its previous tick holds.
+    select c.lane, s.depth, s.oldest_at, s.obstacle, s.details
+      from sluice.classes c
+     cross join lateral (
+       select x.depth, x.oldest_at, x.obstacle, x.details, x.at from sluice.samples x
+        where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds' order by x.at desc limit 1) s
+     where exists (select 1 from sluice.queue j where j.class_id = c.id and j.state = 'ready')
+  ), live as materialized (
+    select w.id, w.capacity, w.draining, w.stopping, coalesce((select sum(b.n) from busy b where b.worker_id = w.id), 0)::integer as running,
+           w.seen_at < clock_timestamp() - make_interval(secs => 2 * h.value / 1000.0) as silent
+      from sluice.workers w cross join sluice.settings h where w.ended_at is null and h.name = 'heartbeat_ms'
+  ), queued as materialized (
+    -- Those that are assigned and have not started are queued too.
+    (select j.class_id, j.parent_id, j.ready_at, false as assigned from sluice.queue j where j.state = 'ready' limit p_look)
+    union all
+    (select a.class_id, a.parent_id, a.ready_at, true from sluice.assigned_jobs_v1() a)
+    limit p_look
+  ), depths as materialized (
+    select c.lane, count(*)::integer as depth, min(q.ready_at) as oldest_at
+      from queued q join sluice.classes c on c.id = q.class_id
+     where (select count(*) from queued) < p_look and not q.assigned group by c.lane
+    union all
+    select w.lane, sum(w.depth)::integer, min(w.oldest_at) from waiting w
+     where (select count(*) from queued) >= p_look group by w.lane
+  ), lane_use as materialized (
+    select l.name, l.slots, l.per_worker, l.enabled,
+           coalesce((select sum(b.n) from busy b where b.lane = l.name), 0)::integer as running,
+           coalesce((select sum(b.assigned) from busy b where b.lane = l.name), 0)::integer as assigned,
+           coalesce((select sum(h.slots) from sluice.holdings h where h.lane = l.name), 0)::integer as held,
+           coalesce((select d.depth from depths d where d.lane = l.name), 0) as depth,
+           (select d.oldest_at from depths d where d.lane = l.name) as oldest_at, s.obstacle, s.details
+      from sluice.lanes l
+      left join lateral (select w.obstacle, w.details from waiting w where w.lane = l.name order by w.oldest_at limit 1) s on true
+     where l.deleted_at is null
+  ), looked as materialized (
+    -- Roots, and tasks below them: a workflow is running as long as anything in it is.
+    select 'awaiting_approval' as state, count(*)::integer as seen, (count(*) filter (where x.parent_id is null))::integer as n,
+           (count(*) filter (where x.parent_id is not null))::integer as steps
+      from (select j.parent_id from sluice.queue j where j.state = 'awaiting_approval' limit p_look) x
+    union all
+    select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
+           (count(*) filter (where x.parent_id is not null and x.class_id is not null and x.again = s.again))::integer
+      from (values ('scheduled', false), ('retrying', true)) s(state, again)
+      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j where j.state = 'scheduled' limit p_look) x
+        on true
+     group by s.state
+    union all
+    select 'queued', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null))::integer
+      from queued x
+    union all
+    select 'running', count(*)::integer, (count(*) filter (where x.parent_id is null))::integer,
+           (count(*) filter (where x.parent_id is not null and x.leaf))::integer
+      from ((select j.parent_id, true as leaf from sluice.running j limit p_look)
+            union all
+            (select d.parent_id, false from sluice.composites c join sluice.job_data d on d.id = c.job_id
+              where not c.ended and c.started_at is not null limit p_look)
+            limit p_look) x
+  )
+  select jsonb_build_object(
+    'at', (extract(epoch from clock_timestamp()) * 1000)::bigint,
+    'admission', (select jsonb_build_object('maxActive', a.max_active, 'active', a.active, 'drainRate', a.rate,
+                                            'maxScheduled', a.max_scheduled, 'scheduled', a.scheduled,
+                                            'maxPerOwner', a.max_per_owner, 'owners', a.owners,
+                                            'queued', (select coalesce(sum(q.value::integer), 0) from jsonb_each_text(a.queued) q))
+                    from sluice.admission_v1(p_look) a),
+    'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
+                'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
+                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
+                'reason', case when l.depth = 0 then null
+                               when l.enabled and l.slots > 0 and l.running >= l.slots
+                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                               when l.obstacle in ('lane_full', 'lane_held') then null
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
+                from lane_use l),
+    'workers', (select jsonb_build_object(
+                  'live', count(*), 'busy', count(*) filter (where w.running > 0),
+                  'idle', count(*) filter (where w.running = 0 and not w.draining and not w.stopping),
+                  'draining', count(*) filter (where w.draining and not w.stopping), 'stopping', count(*) filter (where w.stopping),
+                  'silent', count(*) filter (where w.silent),
+                  'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
+                  'running', coalesce(sum(w.running), 0)) from live w),
+    'devices', sluice.snapshot_devices_v1(),
+    'concerns', sluice.concerns_v1(),
+    'states', (select jsonb_object_agg(s.state, s.n) from looked s),
+    'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
+    'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
+    'failed', sluice.snapshot_failures_v1(p_look),
+    'recovered', (select jsonb_build_object(
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
+                 'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
+                 'drift', count(*) filter (where r.kind in ('drift', 'healed')))
+                 from sluice.recoveries r where r.at > statement_timestamp() - interval '1 hour'),
+    -- The last minute: all of this one, and of the one before it the part that is not a minute ago.
+    'refused', (select round(coalesce(sum(t.n * case when t.minute = date_trunc('minute', clock_timestamp()) then 1
+                                                     else 1 - extract(second from clock_timestamp()) / 60 end), 0))
+                  from sluice.tallies t
+                 where t.name = 'refused' and t.minute >= date_trunc('minute', clock_timestamp()) - interval '1 minute'))
+$function$;
 
 --- function sluice.some_active_v1(p_look integer, p_but bigint[])
 CREATE OR REPLACE FUNCTION sluice.some_active_v1(p_look integer, p_but bigint[])

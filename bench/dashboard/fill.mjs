@@ -144,9 +144,9 @@ async function fillHistory(sql) {
   )
   // Half an hour of lines, each point with all there is.
   await sql.query(
-    `insert into sluice.moments (at, picture)
+    `insert into sluice.snapshots (at, snapshot)
      select clock_timestamp() - n * interval '10 s',
-            m.picture || jsonb_build_object('at', (extract(epoch from clock_timestamp() - n * interval '10 s') * 1000)::bigint)
-       from generate_series(1, 700) n cross join (select sluice.moment_v1(2000) as picture offset 0) m`,
+            m.snapshot || jsonb_build_object('at', (extract(epoch from clock_timestamp() - n * interval '10 s') * 1000)::bigint)
+       from generate_series(1, 700) n cross join (select sluice.snapshot_v1(2000) as snapshot offset 0) m`,
   )
 }

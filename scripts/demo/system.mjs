@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import pino from 'pino'
 import { SluiceClient } from '../../dist/client/index.js'
-import { transactForCallers } from '../../dist/db/for-callers.js'
+import { transactForCallers } from '../../dist/db/with-retries.js'
 import { authorOfDatabase } from '../../dist/engine/access/author.js'
 import { createKey } from '../../dist/engine/access/keys.js'
 import { sluice } from '../../dist/index.js'
@@ -305,12 +305,12 @@ async function makeUpHistory(demo) {
   const start = Date.now()
   while ((await demo.client('ada').sampleQueues()).length === 0 && Date.now() - start < 20_000)
     await new Promise((resolve) => setTimeout(resolve, 200))
-  const [{ picture }] = await demo.sql('select sluice.moment_v1(2000) as picture')
-  await demo.sql('delete from sluice.moments')
+  const [{ snapshot }] = await demo.sql('select sluice.snapshot_v1(2000) as snapshot')
+  await demo.sql('delete from sluice.snapshots')
   for (let n = 1; n <= 180; n += 1) {
     // It ends where the present begins.
     const wave = 0.6 + 0.27 * Math.cos(n / 17) + 0.13 * Math.cos(n / 5)
-    const moved = structuredClone(picture)
+    const moved = structuredClone(snapshot)
     moved.at -= n * 10_000
     moved.failed.minute = Math.max(0, Math.round(6 * Math.sin(n / 11) * wave))
     moved.recovered.minute = n % 60 === 20 ? 4 : 0
@@ -321,7 +321,7 @@ async function makeUpHistory(demo) {
     for (const [place, device] of moved.devices.entries())
       device.models = device.models.filter((_, at) => (n + 40 * place + 70 * at) % 180 < 120)
     await demo.sql(
-      `insert into sluice.moments (at, picture) values (clock_timestamp() - $1 * interval '10 seconds', $2)`,
+      `insert into sluice.snapshots (at, snapshot) values (clock_timestamp() - $1 * interval '10 seconds', $2)`,
       [n, moved],
     )
   }

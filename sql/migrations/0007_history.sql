@@ -37,7 +37,7 @@ create table sluice.tallies (
 ) with (fillfactor = 50);
 
 -- How the system stood, every 10 s while something runs or waits, for two hours.
-create table sluice.moments (
+create table sluice.snapshots (
   at      timestamptz primary key default clock_timestamp(),
-  picture jsonb not null
+  snapshot jsonb not null
 );

@@ -3,7 +3,7 @@ import { MAX_AHEAD, MAX_ASSIGNED } from '../model/assigned-cells.ts'
 import { MAX_LOAD_MS } from '../model/budget.ts'
 import type { ErrorDetail } from '../model/error-detail.ts'
 import { MAX_STORED_MS } from '../model/setting-value.ts'
-import { MAX_ATTEMPTS } from './attempts-of-a-request.ts'
+import { MAX_ATTEMPTS } from './max-attempts.ts'
 import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
 
 /**

@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../db/database.ts'
-import { forCallers, transactForCallers } from '../db/for-callers.ts'
+import { transactWithRetries, withRetries } from '../db/with-retries.ts'
 import { type AuditPage, readAudit } from '../engine/access/audit-list.ts'
 import { type Author, authorOfDatabase } from '../engine/access/author.ts'
 import * as keys from '../engine/access/keys.ts'
@@ -39,7 +39,7 @@ export class AccessControl {
   /** @internal */
   constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
-    this.#calls = forCallers(db)
+    this.#calls = withRetries(db)
     this.#author = authorOfDatabase(actor, reason)
   }
 
@@ -103,6 +103,6 @@ export class AccessControl {
   }
 
   #transact<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
-    return transactForCallers(this.#db, work)
+    return transactWithRetries(this.#db, work)
   }
 }

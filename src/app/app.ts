@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { LoadedConfig } from '../config/load-config.ts'
 import type { Database, Queryable } from '../db/database.ts'
-import { forCallers } from '../db/for-callers.ts'
 import { Listener } from '../db/listener.ts'
+import { withRetries } from '../db/with-retries.ts'
 import type { Log } from '../engine/log.ts'
 import type { AdmissionChange } from '../engine/operate/admission.ts'
 import { getAdmission, settleAdmission } from '../engine/operate/admission.ts'
@@ -53,7 +53,7 @@ import { AccessControl } from './access-control.ts'
 import { AuditedChanges } from './audited-changes.ts'
 import { JobHandle } from './job-handle.ts'
 import { OperatorChanges } from './operator-changes.ts'
-import { ProcessWork } from './process-work.ts'
+import { ProcessRunner } from './process-runner.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {
   type BulkOptions,
@@ -75,7 +75,7 @@ import type { WorkflowSet } from './workflow-set.ts'
  *
  * @internal
  */
-export interface EngineRoom {
+export interface Services {
   /** Jobs have been recorded as ended: somebody in this process may wait for them. `dueInMs`: the first comes back then. */
   noteEnded(dueInMs: number | null): void
   readonly db: Database
@@ -145,20 +145,20 @@ export class Sluice {
   readonly #listener: Listener
   readonly #submitter: Submitter
   readonly #waiter: ResultWaiter
-  readonly #work: ProcessWork
+  readonly #work: ProcessRunner
   #closing: Promise<void> | undefined
   readonly #gate: AdmissionGate
   readonly #changes: OperatorChanges
   readonly #audited: AuditedChanges
   /** One object, so that submissions that are stored together share a line of the audit. */
   readonly #author: SubmissionAuthor
-  #room: EngineRoom | undefined
+  #services: Services | undefined
   #access: AccessControl | undefined
 
   /** @internal */
   constructor(parts: AppParts) {
     this.#parts = parts
-    this.#calls = forCallers(parts.db)
+    this.#calls = withRetries(parts.db)
     this.#gate = new AdmissionGate(this.#calls, parts.log)
     this.#changes = new OperatorChanges(parts.db, parts.actor, parts.reason)
     this.#audited = new AuditedChanges(parts.db, parts.actor, parts.reason)
@@ -167,7 +167,7 @@ export class Sluice {
     this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
     this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
     const { db, tasks, settings, heartbeatMs, log } = parts
-    this.#work = new ProcessWork({
+    this.#work = new ProcessRunner({
       db,
       listener: this.#listener,
       tasks: tasks.byName,
@@ -180,9 +180,9 @@ export class Sluice {
   }
 
   /** @internal */
-  get room(): EngineRoom {
+  get services(): Services {
     const { db, tasks, workflows, settings, heartbeatMs, actor } = this.#parts
-    this.#room ??= {
+    this.#services ??= {
       gate: this.#gate,
       db,
       calls: { run: this.#calls.run, snapshot: this.#calls.snapshot! },
@@ -196,7 +196,7 @@ export class Sluice {
       toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
       noteEnded: (dueInMs) => this.#work.noteEnded(dueInMs),
     }
-    return this.#room
+    return this.#services
   }
 
   /** API keys, roles and the audit. */

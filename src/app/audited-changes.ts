@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../db/database.ts'
-import { transactForCallers } from '../db/for-callers.ts'
+import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
 import * as jobControl from '../engine/operate/job-control.ts'
 import { retryFacts } from '../engine/operate/retry-facts.ts'
@@ -173,7 +173,7 @@ export class AuditedChanges {
 
   #carryOut<T>(action: string, target: string, work: (tx: Queryable) => Promise<Done<T>>): Promise<T> {
     const { place } = this.#db
-    return transactForCallers(this.#db, async (tx) => {
+    return transactWithRetries(this.#db, async (tx) => {
       // What is not found is named with where it was looked for.
       const { result, before, after } = await work({ place, run: (text, values) => tx.run(text, values) })
       await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })

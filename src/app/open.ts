@@ -5,9 +5,9 @@ import type { LoadedConfig } from '../config/load-config.ts'
 import { DATA_FOLDER, findProjectFolder } from '../config/project-folder.ts'
 import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
-import { forCallers } from '../db/for-callers.ts'
 import { checkSuitable, describeWait, type MigrationResult, migrate } from '../db/migrate.ts'
 import { describeNewer } from '../db/schema-state.ts'
+import { withRetries } from '../db/with-retries.ts'
 import type { Log } from '../engine/log.ts'
 import { declareSchedules } from '../engine/schedules/declare-schedules.ts'
 import { readSchedule } from '../engine/schedules/schedules.ts'
@@ -39,10 +39,10 @@ import type { AnyTask } from '../worker/task.ts'
 import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { Sluice } from './app.ts'
 import { checkPerJob } from './check-uses.ts'
-import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { findMisplaced } from './misplaced-tasks.ts'
 import { publish } from './publish.ts'
 import { TaskSet } from './task-set.ts'
+import { findTasksOfOtherPrograms, formatElsewhere } from './tasks-of-other-programs.ts'
 import { warnOfVariables } from './warn-of-variables.ts'
 import { WorkflowSet } from './workflow-set.ts'
 
@@ -147,7 +147,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
     const db = await prepare(place.url, options, log)
     try {
       const actor = toStorableText(options.actor ?? userAndHost(), 200)
-      const calls = forCallers(db)
+      const calls = withRetries(db)
       const heartbeatMs =
         options.publish === false
           ? (await readSettings(calls)).heartbeatMs
@@ -188,7 +188,7 @@ async function warnOfUnknownTasks(
   workflows: WorkflowSet,
   log: Log,
 ): Promise<void> {
-  const elsewhere = findElsewhere(config, tasks, workflows)
+  const elsewhere = findTasksOfOtherPrograms(config, tasks, workflows)
   if (elsewhere.length === 0 && findMisplaced(config, [...tasks.byName.keys()]).length === 0) return
   const known = (await knownNames(db)).tasks
   for (const each of elsewhere)

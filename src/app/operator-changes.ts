@@ -1,5 +1,5 @@
 import type { Database } from '../db/database.ts'
-import { transactForCallers } from '../db/for-callers.ts'
+import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
 import type { AdmissionChange } from '../engine/operate/admission.ts'
 import type { OperatorBudgetChange } from '../engine/operate/budget-control.ts'
@@ -79,7 +79,7 @@ export class OperatorChanges {
 
   #carryOut<T>(act: acts.OperatorAct<T>): Promise<T> {
     const { action, target } = act
-    return transactForCallers(this.#db, async (tx) => {
+    return transactWithRetries(this.#db, async (tx) => {
       const { result, before, after } = await acts.carryOutAct(tx, act, this.#actor)
       await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })
       return result

@@ -9,10 +9,10 @@ import { resolveSettings, type SettingsSource } from '../model/settings.ts'
 import { HttpSource } from '../worker/sources/http/http-source.ts'
 import type { AnyTask } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
-import { findElsewhere, formatElsewhere } from './find-elsewhere.ts'
 import { findMisplaced } from './misplaced-tasks.ts'
 import { type SourceFacts, startWorker, type WorkOptions } from './start-worker.ts'
 import { TaskSet } from './task-set.ts'
+import { findTasksOfOtherPrograms, formatElsewhere } from './tasks-of-other-programs.ts'
 import { warnOfVariables } from './warn-of-variables.ts'
 
 export interface RemoteWorkerOptions
@@ -116,7 +116,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
   warnOfVariables(process.env, log)
   const all = new TaskSet(tasks, config, {})
   const { byName } = all
-  for (const each of findElsewhere(config, all, { missing: [] }))
+  for (const each of findTasksOfOtherPrograms(config, all, { missing: [] }))
     log.warn({ task: each.task }, formatElsewhere(each))
   // What other programs bring is not known here: only a name that is nearly one of its own is likely a slip.
   for (const { task, lane, near, message } of findMisplaced(config, [...byName.keys()]))

@@ -1,6 +1,6 @@
 import { budgetWarnings } from '../app/budget-warnings.ts'
-import { type Elsewhere, formatElsewhere } from '../app/find-elsewhere.ts'
 import { findUnknownLanes } from '../app/find-unknown-lanes.ts'
+import { formatElsewhere, type TaskOfOtherProgram } from '../app/tasks-of-other-programs.ts'
 import { unknownPlacements } from '../config/lanes-of-tasks.ts'
 import type { LoadedConfig } from '../config/load-config.ts'
 import { hasCode } from '../errors.ts'
@@ -26,7 +26,7 @@ export interface Warning {
 interface Checked {
   readonly loaded: LoadedConfig
   readonly tasks: readonly AnyTask[]
-  readonly elsewhere: readonly Elsewhere[]
+  readonly elsewhere: readonly TaskOfOtherProgram[]
   readonly workflows: readonly string[]
   readonly schedules: readonly {
     readonly name: string

@@ -62,7 +62,7 @@ export interface Serving {
  * database, its first key.
  */
 export async function serve(world: World, app: Sluice, log: Logger, options: ServeOptions): Promise<Serving> {
-  const { calls, settings } = app.room
+  const { calls, settings } = app.services
   const { firstKeyFile } = options
   const file = await openKeyFile(calls, firstKeyFile && resolve(world.folder, firstKeyFile))
   try {

@@ -7,7 +7,7 @@ import { RepeatedWarning } from '../repeated-warning.ts'
 import { type ClaimedDuties, claimDuties } from '../store/claim-duties.ts'
 import { recordDuty, recordDutyFailure } from '../store/record-duty.ts'
 import type { Duty } from './duty.ts'
-import { Early } from './early.ts'
+import { EarlyRun } from './early-run.ts'
 import { expire } from './expire.ts'
 import { follow } from './follow.ts'
 import { promote } from './promote.ts'
@@ -56,10 +56,10 @@ export class DutyRunner {
   #duties: readonly Duty[]
   readonly #tickMs: number
   readonly #onWake: (ms: number) => void
-  readonly #promoteEarly = new Early(() => this.#runEarly(promote), TICK_MS)
+  readonly #promoteEarly = new EarlyRun(() => this.#runEarly(promote), TICK_MS)
   /** Left to the ticks, a take-over took up to 2.5 s after the end of a lease on a busy machine. */
-  readonly #recoverEarly = new Early(() => this.#runEarly(recover), LONGEST_GAP_MS)
-  readonly #fireEarly = new Early(() => this.#runEarly(schedule), TICK_MS)
+  readonly #recoverEarly = new EarlyRun(() => this.#runEarly(recover), LONGEST_GAP_MS)
+  readonly #fireEarly = new EarlyRun(() => this.#runEarly(schedule), TICK_MS)
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
   /** What each look has claimed, until it is done. */

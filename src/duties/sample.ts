@@ -2,7 +2,7 @@ import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
 import { nearsDeadline } from '../store/nears-deadline.ts'
 import { noteSaturation } from '../store/note-saturation.ts'
-import { keepMoment } from '../store/read-moment.ts'
+import { keepSnapshot } from '../store/read-snapshot.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import { tendAdmission } from '../store/tend-admission.ts'
 import type { Duty } from './duty.ts'
@@ -27,7 +27,7 @@ export const sample: Duty = {
   async run({ db, log }) {
     await tendAdmission(db)
     const waiting = (await sampleQueues(db)).filter((each) => each.depth > 0)
-    await keepMoment(db, MOMENT_MS)
+    await keepSnapshot(db, MOMENT_MS)
     const blocked = waiting.filter((each) => each.reason !== null)
     await reportSaturation(db, log, blocked)
     if (waiting.length === 0) return {}

@@ -1,6 +1,6 @@
 import { type Demand, depthOf, standingOf } from './demand.ts'
-import type { Copy, Floor } from './floor.ts'
 import { holdEnd } from './hold.ts'
+import type { Copy, PlacementState } from './placement-state.ts'
 
 /**
  * The order in which demands choose.
@@ -13,11 +13,11 @@ import { holdEnd } from './hold.ts'
  * that one too. From half on, the first that is due takes the others along (longest wait 0.55 instead of 0.71 times that
  * without a guard, with fewer loads, where one model has 95 % of the jobs and the device is busy for 80 % of the time).
  */
-export function inOrder(demands: readonly Demand[], floor: Floor): Demand[] {
+export function inOrder(demands: readonly Demand[], state: PlacementState): Demand[] {
   const keys = new Map(
     demands.map((demand) => [
       demand,
-      { turn: turnOf(demand, floor), depth: depthOf(demand), standing: standingOf(demand) },
+      { turn: turnOf(demand, state), depth: depthOf(demand), standing: standingOf(demand) },
     ]),
   )
   return [...demands].sort((one, other) => {
@@ -34,12 +34,12 @@ export function inOrder(demands: readonly Demand[], floor: Floor): Demand[] {
 
 const OLD = 0.5
 
-function turnOf(demand: Demand, floor: Floor): number {
+function turnOf(demand: Demand, state: PlacementState): number {
   const { model, waitingSince, rules } = demand
-  const copies = model === null ? [] : floor.copiesOf(model).filter((copy) => copy.usable && !copy.stopped)
-  const isSpent = (copy: Copy) => (holdEnd(demand, copy) ?? Number.POSITIVE_INFINITY) <= floor.now
+  const copies = model === null ? [] : state.copiesOf(model).filter((copy) => copy.usable && !copy.stopped)
+  const isSpent = (copy: Copy) => (holdEnd(demand, copy) ?? Number.POSITIVE_INFINITY) <= state.now
   const allSpent = copies.length > 0 && copies.every(isSpent)
-  if (!allSpent && floor.now - waitingSince >= OLD * rules.maxWaitMs) return 0
+  if (!allSpent && state.now - waitingSince >= OLD * rules.maxWaitMs) return 0
   if (copies.length === 0) return 2
   // The further copy of a model goes to one that has none, before it is given more to do.
   return copies.length > 1 && copies.some(isSpent) ? 3 : 1

@@ -1,4 +1,4 @@
-import type { Share } from './picture.ts'
+import type { Share } from './plan-input.ts'
 
 export interface Plan {
   /** In the order in which they were decided; a later one is lost first when less fits than thought. */
@@ -6,7 +6,7 @@ export interface Plan {
   readonly unloads: readonly Unload[]
   /** When a decision may come out differently though nothing happened in between. At most `MAX_REST_MS`. */
   readonly lookAgainMs: number
-  /** For each class of the picture that has jobs which do not all start. */
+  /** For each class of the input that has jobs which do not all start. */
   readonly verdicts: readonly { readonly classId: number; readonly why: Verdict }[]
 }
 

@@ -1,12 +1,12 @@
 import {
-  type Ask,
   DEFAULT_RULES,
   type ModelView,
-  type Picture,
+  type Need,
+  type PlanInput,
   type QueueView,
   type Rules,
   UNKNOWN_MODEL,
-} from './picture.ts'
+} from './plan-input.ts'
 
 /** What waits for one model, or in one class without a model. */
 export interface Demand {
@@ -26,19 +26,19 @@ export interface Demand {
   readonly turnEnd: number
   readonly rules: Rules
   /** Of devices, for one copy: memory of the model and what its first job adds; without a model what a job takes. */
-  readonly asks: readonly CopyAsk[]
+  readonly needs: readonly CopyNeed[]
 }
 
 export interface Queue {
   readonly view: QueueView
-  readonly perJob: readonly Ask[]
+  readonly perJob: readonly Need[]
   /** Of shared budgets, for each job. */
-  readonly shared: readonly Ask[]
+  readonly shared: readonly Need[]
   /** Jobs that may still start, of those that wait. */
   left: number
 }
 
-export interface CopyAsk {
+export interface CopyNeed {
   readonly budget: string
   readonly devices: number
   readonly resident: number
@@ -46,49 +46,49 @@ export interface CopyAsk {
 }
 
 /** One demand for each model and each class without one. In no order yet. */
-export function demandsOf(picture: Picture): Demand[] {
+export function demandsOf(input: PlanInput): Demand[] {
   const groups = new Map<string, QueueView[]>()
-  for (const queue of picture.queues) {
+  for (const queue of input.queues) {
     if (queue.depth <= 0) continue
     const key = queue.model === null ? `class ${queue.classId}` : `model ${queue.model}`
     const group = groups.get(key)
     if (group === undefined) groups.set(key, [queue])
     else group.push(queue)
   }
-  return [...groups.values()].map((views) => demandOf(views, picture))
+  return [...groups.values()].map((views) => demandOf(views, input))
 }
 
-function demandOf(views: QueueView[], picture: Picture): Demand {
+function demandOf(views: QueueView[], input: PlanInput): Demand {
   views.sort(
     (one, other) =>
       other.head.priority - one.head.priority ||
       one.head.waitingSince - other.head.waitingSince ||
       one.classId - other.classId,
   )
-  const queues = views.map((view) => queueOf(view, picture))
+  const queues = views.map((view) => queueOf(view, input))
   // A full lane is no reason to load a model: the first that can start speaks for the rest.
   const first = (queues.find(({ left }) => left > 0) ?? queues[0]!).view
-  const asks = asksOf(first, picture)
-  const rules = rulesOf(asks, picture)
+  const needs = needsOf(first, input)
+  const rules = rulesOf(needs, input)
   const { priority, waitingSince } = first.head
   const dueAt = waitingSince + rules.maxWaitMs
-  const times = timesOf(first.model, picture)
-  const loadedAt = picture.now + times.loadMs
+  const times = timesOf(first.model, input)
+  const loadedAt = input.now + times.loadMs
   const turnMs = holdMs({ rules, times, waitingSince }, loadedAt)
   // Of jobs without a model, and of a model nobody has seen, no time is known: nothing is lent to them.
-  const known = first.model !== null && picture.models.has(first.model)
+  const known = first.model !== null && input.models.has(first.model)
   return {
     model: first.model,
     queues,
     priority,
     waitingSince,
-    due: picture.now >= dueAt,
+    due: input.now >= dueAt,
     dueAt,
     times,
-    jobEnd: known ? picture.now + times.runMs : Number.POSITIVE_INFINITY,
+    jobEnd: known ? input.now + times.runMs : Number.POSITIVE_INFINITY,
     turnEnd: known ? loadedAt + turnMs + times.runMs : Number.POSITIVE_INFINITY,
     rules,
-    asks,
+    needs,
   }
 }
 
@@ -109,32 +109,32 @@ export function quantumMs({ rules, times }: Pick<Demand, 'rules' | 'times'>): nu
   return rules.quantum * times.loadMs
 }
 
-export function timesOf(model: string | null, picture: Picture): ModelView {
-  return (model === null ? undefined : picture.models.get(model)) ?? UNKNOWN_MODEL
+export function timesOf(model: string | null, input: PlanInput): ModelView {
+  return (model === null ? undefined : input.models.get(model)) ?? UNKNOWN_MODEL
 }
 
-function queueOf(view: QueueView, picture: Picture): Queue {
-  const isShared = ({ budget }: Ask) => picture.shared.has(budget)
+function queueOf(view: QueueView, input: PlanInput): Queue {
+  const isShared = ({ budget }: Need) => input.shared.has(budget)
   return {
     view,
-    perJob: view.perJob.filter((ask) => !isShared(ask)),
+    perJob: view.perJob.filter((need) => !isShared(need)),
     shared: addUp([...(view.head.uses ?? view.uses), ...view.perJob].filter(isShared)),
     left: Math.max(0, Math.min(view.depth, view.most)),
   }
 }
 
-/** One ask for each budget: each by itself could fit where both do not. */
-function addUp(asks: readonly Ask[]): Ask[] {
-  const sums = new Map<string, Ask>()
-  for (const { budget, devices, each } of asks) {
+/** One need for each budget: each by itself could fit where both do not. */
+function addUp(needs: readonly Need[]): Need[] {
+  const sums = new Map<string, Need>()
+  for (const { budget, devices, each } of needs) {
     const sum = sums.get(budget) ?? { budget, devices, each: 0 }
     sums.set(budget, { budget, devices: Math.max(sum.devices, devices), each: sum.each + each })
   }
   return [...sums.values()]
 }
 
-function asksOf(view: QueueView, picture: Picture): CopyAsk[] {
-  const isDevice = ({ budget }: Ask) => !picture.shared.has(budget)
+function needsOf(view: QueueView, input: PlanInput): CopyNeed[] {
+  const isDevice = ({ budget }: Need) => !input.shared.has(budget)
   const uses = (view.head.uses ?? view.uses).filter(isDevice)
   const perJob = view.perJob.filter(isDevice)
   if (view.model === null)
@@ -144,26 +144,26 @@ function asksOf(view: QueueView, picture: Picture): CopyAsk[] {
       resident: 0,
       perJob: each,
     }))
-  const asks = uses.map(({ budget, devices, each }) => ({
+  const needs = uses.map(({ budget, devices, each }) => ({
     budget,
     devices,
     resident: each,
-    perJob: perJob.find((ask) => ask.budget === budget)?.each ?? 0,
+    perJob: perJob.find((need) => need.budget === budget)?.each ?? 0,
   }))
   // What only the jobs take of a budget decides where their model lies, all the same.
-  const only = perJob.filter(({ budget }) => !uses.some((ask) => ask.budget === budget))
+  const only = perJob.filter(({ budget }) => !uses.some((need) => need.budget === budget))
   return [
-    ...asks,
+    ...needs,
     ...only.map(({ budget, devices, each }) => ({ budget, devices, resident: 0, perJob: each })),
   ]
 }
 
 /** The strictest of the budgets that are drawn from: the longest quantum, the shortest wait. */
-export function rulesOf(asks: readonly { readonly budget: string }[], picture: Picture): Rules {
-  if (asks.length === 0) return DEFAULT_RULES
+export function rulesOf(needs: readonly { readonly budget: string }[], input: PlanInput): Rules {
+  if (needs.length === 0) return DEFAULT_RULES
   // Nearly always, and asked for each copy that could go: nothing is built for it.
-  if (asks.length === 1) return picture.rules.get(asks[0]!.budget) ?? DEFAULT_RULES
-  const all = asks.map(({ budget }) => picture.rules.get(budget) ?? DEFAULT_RULES)
+  if (needs.length === 1) return input.rules.get(needs[0]!.budget) ?? DEFAULT_RULES
+  const all = needs.map(({ budget }) => input.rules.get(budget) ?? DEFAULT_RULES)
   return {
     quantum: Math.max(...all.map(({ quantum }) => quantum)),
     maxWaitMs: Math.min(...all.map(({ maxWaitMs }) => maxWaitMs)),

@@ -1,5 +1,5 @@
 import { type Demand, holdMs, quantumMs, standingOf } from './demand.ts'
-import type { Copy } from './floor.ts'
+import type { Copy } from './placement-state.ts'
 
 /** When the copy has served its time, or `null` while it is being loaded. Of a copy that this plan loads, too. */
 export function holdEnd(demand: Demand, copy: Copy): number | null {

@@ -1,8 +1,8 @@
-import type { CopyAsk, Demand } from './demand.ts'
+import type { CopyNeed, Demand } from './demand.ts'
 import { type Candidate, cheapestSet } from './evict.ts'
-import { binds, type Copy, type Floor, roomFor, type Spot } from './floor.ts'
 import { mayTake } from './hold.ts'
-import type { ModelView } from './picture.ts'
+import { binds, type Copy, type DeviceBudget, type PlacementState, roomFor } from './placement-state.ts'
+import type { ModelView } from './plan-input.ts'
 
 /** What it takes to get a demand onto one device, easiest first. */
 export const EASE = {
@@ -18,9 +18,9 @@ export const EASE = {
   blocked: 4,
 } as const
 
-export interface Way {
-  readonly spot: Spot
-  readonly ask: CopyAsk
+export interface Placement {
+  readonly deviceBudget: DeviceBudget
+  readonly need: CopyNeed
   readonly ease: (typeof EASE)[keyof typeof EASE]
   /** Milliseconds of loading and waiting that it costs. */
   readonly cost: number
@@ -32,7 +32,7 @@ export interface Way {
 }
 
 export interface Terms {
-  readonly floor: Floor
+  readonly state: PlacementState
   /** What can start and waits for a model. */
   readonly ownerOf: (model: string) => Demand | undefined
   readonly timesOf: (model: string) => ModelView
@@ -47,66 +47,71 @@ export interface Terms {
  *
  * Those where it fits come first, then the cheapest to clear; among equals the one that it fills best.
  */
-export function chooseDevices(demand: Demand, terms: Terms): readonly Way[] | undefined {
-  const chosen: Way[] = []
-  for (const ask of demand.asks) {
-    const fitting: Way[] = []
-    const others: Spot[] = []
-    for (const spot of terms.floor.spots(ask.budget)) {
-      const way = fitOn(demand, ask, spot)
-      if (way !== undefined) fitting.push(way)
-      else others.push(spot)
+export function chooseDevices(demand: Demand, terms: Terms): readonly Placement[] | undefined {
+  const chosen: Placement[] = []
+  for (const need of demand.needs) {
+    const fitting: Placement[] = []
+    const others: DeviceBudget[] = []
+    for (const deviceBudget of terms.state.deviceBudgets(need.budget)) {
+      const placement = fitOn(demand, need, deviceBudget)
+      if (placement !== undefined) fitting.push(placement)
+      else others.push(deviceBudget)
     }
     // Looking at what could go from a device is the dear part: only where there is not enough room without.
-    const ways =
-      fitting.length >= ask.devices ? fitting : fitting.concat(clearings(demand, ask, others, terms))
-    if (ways.length < ask.devices) return undefined
-    chosen.push(...easiest(ways, ask.devices))
+    const placements =
+      fitting.length >= need.devices ? fitting : fitting.concat(clearings(demand, need, others, terms))
+    if (placements.length < need.devices) return undefined
+    chosen.push(...easiest(placements, need.devices))
   }
   return chosen
 }
 
 /** Usually one of many, so without sorting them. */
-function easiest(ways: readonly Way[], count: number): readonly Way[] {
-  if (count > 1) return [...ways].sort(compare).slice(0, count)
-  return [ways.reduce((best, way) => (compare(way, best) < 0 ? way : best))]
+function easiest(placements: readonly Placement[], count: number): readonly Placement[] {
+  if (count > 1) return [...placements].sort(compare).slice(0, count)
+  return [placements.reduce((best, placement) => (compare(placement, best) < 0 ? placement : best))]
 }
 
-function compare(one: Way, other: Way): number {
+function compare(one: Placement, other: Placement): number {
   if (one.ease !== other.ease) return one.ease - other.ease
   if (one.cost !== other.cost) return one.cost - other.cost
   if (one.leftOver !== other.leftOver) return one.leftOver < other.leftOver ? -1 : 1
-  return one.spot.device < other.spot.device ? -1 : 1
+  return one.deviceBudget.device < other.deviceBudget.device ? -1 : 1
 }
 
-function fitOn(demand: Demand, ask: CopyAsk, spot: Spot): Way | undefined {
-  const need = ask.resident + ask.perJob
-  const leftOver = roomFor(demand, spot) - need
-  if (need > spot.capacity || leftOver < 0 || hasCopyOf(spot, demand)) return undefined
-  return wayOf(spot, ask, EASE.fits, 0, leftOver)
+function fitOn(demand: Demand, need: CopyNeed, deviceBudget: DeviceBudget): Placement | undefined {
+  const amount = need.resident + need.perJob
+  const leftOver = roomFor(demand, deviceBudget) - amount
+  if (amount > deviceBudget.capacity || leftOver < 0 || hasCopyOf(deviceBudget, demand)) return undefined
+  return placementOf(deviceBudget, need, EASE.fits, 0, leftOver)
 }
 
-function hasCopyOf(spot: Spot, demand: Demand): boolean {
-  return demand.model !== null && spot.copies.some((copy) => isCopyOf(copy, demand))
+function hasCopyOf(deviceBudget: DeviceBudget, demand: Demand): boolean {
+  return demand.model !== null && deviceBudget.copies.some((copy) => isCopyOf(copy, demand))
 }
 
 const NOBODY: readonly Copy[] = []
 
 /** How the demand gets onto devices without room. Not onto those that are too small, or keep a copy of its model. */
-function clearings(demand: Demand, ask: CopyAsk, spots: readonly Spot[], terms: Terms): Way[] {
-  const need = ask.resident + ask.perJob
-  const ways: Way[] = []
-  for (const spot of spots) {
-    if (need > spot.capacity) continue
+function clearings(
+  demand: Demand,
+  need: CopyNeed,
+  deviceBudgets: readonly DeviceBudget[],
+  terms: Terms,
+): Placement[] {
+  const amount = need.resident + need.perJob
+  const placements: Placement[] = []
+  for (const deviceBudget of deviceBudgets) {
+    if (amount > deviceBudget.capacity) continue
     // Where a copy of it is just leaving, the next one waits for that. Where one stays there is no place for another.
-    if (spot.copies.some((copy) => !copy.stopped && isCopyOf(copy, demand))) continue
-    const missing = Math.max(0, need - roomFor(demand, spot))
+    if (deviceBudget.copies.some((copy) => !copy.stopped && isCopyOf(copy, demand))) continue
+    const missing = Math.max(0, amount - roomFor(demand, deviceBudget))
     // Most devices are out of the question at a glance, and this is the innermost loop: nothing is built for those.
-    if (terms.gentle && missing > spot.pending + mostFreed(demand, spot, terms)) continue
-    const way = clear(demand, spot, ask, missing, terms)
-    if (!terms.gentle || way.ease < EASE.blocked) ways.push(way)
+    if (terms.gentle && missing > deviceBudget.pending + mostFreed(demand, deviceBudget, terms)) continue
+    const placement = clear(demand, deviceBudget, need, missing, terms)
+    if (!terms.gentle || placement.ease < EASE.blocked) placements.push(placement)
   }
-  return ways
+  return placements
 }
 
 function isCopyOf(copy: Copy, demand: Demand): boolean {
@@ -114,78 +119,86 @@ function isCopyOf(copy: Copy, demand: Demand): boolean {
 }
 
 /** Written out: spreading one object into another was half of the time of a decision. */
-function wayOf(
-  spot: Spot,
-  ask: CopyAsk,
-  ease: Way['ease'],
+function placementOf(
+  deviceBudget: DeviceBudget,
+  need: CopyNeed,
+  ease: Placement['ease'],
   cost: number,
   leftOver: number,
   victims: readonly Copy[] = NOBODY,
   until: number | null = null,
-): Way {
-  return { spot, ask, ease, cost, leftOver, victims, until }
+): Placement {
+  return { deviceBudget, need, ease, cost, leftOver, victims, until }
 }
 
 /** How to come by what is missing on a device. */
-export function clear(demand: Demand, spot: Spot, ask: CopyAsk, missing: number, terms: Terms): Way {
-  const promised = spot.pending
-  if (missing <= promised) return wayOf(spot, ask, EASE.unload, 0, promised - missing)
+export function clear(
+  demand: Demand,
+  deviceBudget: DeviceBudget,
+  need: CopyNeed,
+  missing: number,
+  terms: Terms,
+): Placement {
+  const promised = deviceBudget.pending
+  if (missing <= promised) return placementOf(deviceBudget, need, EASE.unload, 0, promised - missing)
   const deficit = missing - promised
-  if (mostFreed(demand, spot, terms) < deficit) return wayOf(spot, ask, EASE.blocked, 0, 0)
-  const { now } = terms.floor
+  if (mostFreed(demand, deviceBudget, terms) < deficit)
+    return placementOf(deviceBudget, need, EASE.blocked, 0, 0)
+  const { now } = terms.state
   const idle: Candidate<Copy>[] = []
   const running: Candidate<Copy>[] = []
   const later: (Candidate<Copy> & { readonly at: number })[] = []
-  for (const copy of spot.copies) {
+  for (const copy of deviceBudget.copies) {
     if (!isCandidate(copy, demand, terms)) continue
     const taking = mayTakeNow(demand, copy, terms)
     if (!taking.allowed && taking.at === null) continue
-    const amount = amountOn(spot, copy)
+    const amount = amountOn(deviceBudget, copy)
     const cost = reloadCost(copy, terms)
     if (!taking.allowed) later.push({ item: copy, amount, cost: cost + (taking.at! - now), at: taking.at! })
     else if (copy.running === 0) idle.push({ item: copy, amount, cost })
     else running.push({ item: copy, amount, cost: cost + drainMs(copy, terms) })
   }
   const byUnload = cheapestSet(idle, deficit)
-  if (byUnload !== undefined) return finish(spot, ask, EASE.unload, byUnload, deficit, null)
+  if (byUnload !== undefined) return finish(deviceBudget, need, EASE.unload, byUnload, deficit, null)
   // A further copy waits for nobody.
-  if (terms.gentle) return wayOf(spot, ask, EASE.blocked, 0, 0)
+  if (terms.gentle) return placementOf(deviceBudget, need, EASE.blocked, 0, 0)
   const byDrain = cheapestSet([...idle, ...running], deficit)
-  if (byDrain !== undefined) return finish(spot, ask, EASE.drain, byDrain, deficit, null)
+  if (byDrain !== undefined) return finish(deviceBudget, need, EASE.drain, byDrain, deficit, null)
   const byWait = cheapestSet([...idle, ...running, ...later], deficit)
-  if (byWait === undefined) return wayOf(spot, ask, EASE.blocked, 0, 0)
+  if (byWait === undefined) return placementOf(deviceBudget, need, EASE.blocked, 0, 0)
   const ends = later.filter(({ item }) => byWait.chosen.some((chosen) => chosen.item === item))
-  return finish(spot, ask, EASE.wait, byWait, deficit, Math.max(...ends.map(({ at }) => at)))
+  return finish(deviceBudget, need, EASE.wait, byWait, deficit, Math.max(...ends.map(({ at }) => at)))
 }
 
 function finish(
-  spot: Spot,
-  ask: CopyAsk,
-  ease: Way['ease'],
+  deviceBudget: DeviceBudget,
+  need: CopyNeed,
+  ease: Placement['ease'],
   { chosen, cost }: { readonly chosen: readonly Candidate<Copy>[]; readonly cost: number },
   deficit: number,
   until: number | null,
-): Way {
+): Placement {
   let freed = 0
   for (const { amount } of chosen) freed += amount
   const victims = chosen.map(({ item }) => item)
-  return wayOf(spot, ask, ease, cost, freed - deficit, victims, until)
+  return placementOf(deviceBudget, need, ease, cost, freed - deficit, victims, until)
 }
 
 /** The copies that leave a device which holds more than it has: the cheapest that are enough, or all that may. */
-export function leavers(spot: Spot, terms: Terms): readonly Copy[] {
-  const candidates = spot.copies
+export function copiesToUnload(deviceBudget: DeviceBudget, terms: Terms): readonly Copy[] {
+  const candidates = deviceBudget.copies
     .filter((copy) => !copy.stopped && copy.view?.pinned === false)
-    .map((copy) => ({ item: copy, amount: amountOn(spot, copy), cost: reloadCost(copy, terms) }))
-  const deficit = spot.over - spot.pending
+    .map((copy) => ({ item: copy, amount: amountOn(deviceBudget, copy), cost: reloadCost(copy, terms) }))
+  const deficit = deviceBudget.over - deviceBudget.pending
   if (deficit <= 0) return NOBODY
   return (cheapestSet(candidates, deficit)?.chosen ?? candidates).map(({ item }) => item)
 }
 
 /** What would be free if all went that could. */
-function mostFreed(demand: Demand, spot: Spot, terms: Terms): number {
+function mostFreed(demand: Demand, deviceBudget: DeviceBudget, terms: Terms): number {
   let amount = 0
-  for (const copy of spot.copies) if (isCandidate(copy, demand, terms)) amount += amountOn(spot, copy)
+  for (const copy of deviceBudget.copies)
+    if (isCandidate(copy, demand, terms)) amount += amountOn(deviceBudget, copy)
   return amount
 }
 
@@ -198,16 +211,16 @@ function isCandidate(copy: Copy, demand: Demand, { gentle, ownerOf }: Terms): bo
   )
 }
 
-function mayTakeNow(demand: Demand, copy: Copy, { floor, ownerOf }: Terms) {
+function mayTakeNow(demand: Demand, copy: Copy, { state, ownerOf }: Terms) {
   const owner = ownerOf(copy.model)
-  const spare = floor.copiesOf(copy.model).some((other) => other !== copy && !other.stopped)
-  return mayTake(demand, copy, owner, { now: floor.now, spare: spare && demand.model !== null })
+  const spare = state.copiesOf(copy.model).some((other) => other !== copy && !other.stopped)
+  return mayTake(demand, copy, owner, { now: state.now, spare: spare && demand.model !== null })
 }
 
-export function amountOn(spot: Spot, copy: Copy): number {
+export function amountOn(deviceBudget: DeviceBudget, copy: Copy): number {
   let amount = 0
   for (const share of copy.shares)
-    if (share.budget === spot.budget && share.device === spot.device) amount += share.amount
+    if (share.budget === deviceBudget.budget && share.device === deviceBudget.device) amount += share.amount
   return amount
 }
 
@@ -218,10 +231,10 @@ export function amountOn(spot: Spot, copy: Copy): number {
  * jobs is wanted a minute after its last one; when that has passed, the longer it rests, the less likely it comes back. Going by the
  * time since its last job alone drives out the one that is wanted next where models are used in turn.
  */
-function reloadCost(copy: Copy, { floor, ownerOf, timesOf, quantumOf }: Terms): number {
+function reloadCost(copy: Copy, { state, ownerOf, timesOf, quantumOf }: Terms): number {
   const { loadMs, restMs } = timesOf(copy.model)
   if (ownerOf(copy.model) !== undefined) return 2 * loadMs
-  const idleMs = Math.max(0, floor.now - (copy.view?.idleSince ?? floor.now))
+  const idleMs = Math.max(0, state.now - (copy.view?.idleSince ?? state.now))
   const nextMs = Math.abs((restMs ?? 0) - idleMs)
   return loadMs / (1 + nextMs / (quantumOf(copy) * loadMs + 1))
 }
@@ -234,6 +247,6 @@ export function drainMs(copy: Copy, { timesOf }: Terms): number {
 }
 
 /** Who keeps the demand from room that there is. */
-export function keeperOf(demand: Demand, spot: Spot): Demand | undefined {
-  return spot.kept.find((kept) => kept.amount > 0 && binds(kept, demand))?.demand
+export function keeperOf(demand: Demand, deviceBudget: DeviceBudget): Demand | undefined {
+  return deviceBudget.kept.find((kept) => kept.amount > 0 && binds(kept, demand))?.demand
 }

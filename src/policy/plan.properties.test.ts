@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Picture, ResidentView } from './picture.ts'
 import { plan } from './plan.ts'
+import type { PlanInput, ResidentView } from './plan-input.ts'
 
 const BUDGETS = ['vram', 'ram'] as const
 const MODELS = ['A', 'B', 'C', 'D', 'E']
@@ -68,7 +68,7 @@ const pictures = fc
     licences: fc.integer({ min: 0, max: 5 }),
   })
   .map(
-    (drawn): Picture => ({
+    (drawn): PlanInput => ({
       now: NOW,
       free: drawn.free,
       devices: drawn.devices.map(({ key, budget, capacity, used }) => ({
@@ -99,8 +99,8 @@ const RUNS = { numRuns: Number(process.env.SLUICE_RUNS ?? 1000) }
 
 test('what starts together never exceeds the room of a device, a shared budget, the worker or a lane', () => {
   fc.assert(
-    fc.property(pictures, (picture) => {
-      const { starts } = plan(picture)
+    fc.property(pictures, (input) => {
+      const { starts } = plan(input)
       const taken = new Map<string, number>()
       const copies = new Set<string>()
       const started = new Map<number, number>()
@@ -114,25 +114,25 @@ test('what starts together never exceeds the room of a device, a shared budget, 
           taken.set(key, (taken.get(key) ?? 0) + charged + count * perJob)
         }
         if (newResident) copies.add(copy)
-        const queue = picture.queues[classId]!
+        const queue = input.queues[classId]!
         const jobs = [...(queue.head.uses ?? queue.uses), ...queue.perJob]
         for (const { budget, each } of jobs)
           if (budget === 'licences') taken.set(budget, (taken.get(budget) ?? 0) + count * each)
       }
-      for (const { key, budget, room } of picture.devices)
+      for (const { key, budget, room } of input.devices)
         expect(taken.get(`${budget} ${key}`) ?? 0).toBeLessThanOrEqual((room ?? Infinity) + 1e-9)
       for (const key of taken.keys())
         if (key !== 'licences')
           expect(
-            picture.devices.some((device) => `${device.budget} ${device.key}` === key),
+            input.devices.some((device) => `${device.budget} ${device.key}` === key),
             key,
           ).toBe(true)
-      expect(taken.get('licences') ?? 0).toBeLessThanOrEqual(picture.shared.get('licences')! + 1e-9)
+      expect(taken.get('licences') ?? 0).toBeLessThanOrEqual(input.shared.get('licences')! + 1e-9)
       for (const [classId, count] of started) {
-        const { depth, most } = picture.queues[classId]!
+        const { depth, most } = input.queues[classId]!
         expect(count).toBeLessThanOrEqual(Math.min(depth, most))
       }
-      expect([...started.values()].reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(picture.free)
+      expect([...started.values()].reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(input.free)
     }),
     RUNS,
   )
@@ -140,11 +140,11 @@ test('what starts together never exceeds the room of a device, a shared budget, 
 
 test('only idle copies are unloaded, none that is pinned, and none that gets a job in the same plan', () => {
   fc.assert(
-    fc.property(pictures, (picture) => {
-      const { starts, unloads } = plan(picture)
+    fc.property(pictures, (input) => {
+      const { starts, unloads } = plan(input)
       expect(new Set(unloads.map(({ resident }) => resident)).size).toBe(unloads.length)
       for (const { resident, shares } of unloads) {
-        const view = picture.residents.find(({ id }) => id === resident)!
+        const view = input.residents.find(({ id }) => id === resident)!
         expect(view).toMatchObject({ running: 0, pinned: false, unloading: false })
         const mine = starts.filter(
           ({ model, newResident }) => model === view.model && !newResident && view.mine,
@@ -159,20 +159,20 @@ test('only idle copies are unloaded, none that is pinned, and none that gets a j
 
 test('no copy has more jobs than parallel allows', () => {
   fc.assert(
-    fc.property(pictures, (picture) => {
-      for (const { classId, count, model } of plan(picture).starts)
-        if (model !== null) expect(count).toBeLessThanOrEqual(picture.queues[classId]!.parallel)
+    fc.property(pictures, (input) => {
+      for (const { classId, count, model } of plan(input).starts)
+        if (model !== null) expect(count).toBeLessThanOrEqual(input.queues[classId]!.parallel)
     }),
     RUNS,
   )
 })
 
-test('every class that does not start all it could says why, and the same picture gives the same plan', () => {
+test('every class that does not start all it could says why, and the same input gives the same plan', () => {
   fc.assert(
-    fc.property(pictures, (picture) => {
-      const decided = plan(picture)
+    fc.property(pictures, (input) => {
+      const decided = plan(input)
       const explained = new Set(decided.verdicts.map(({ classId }) => classId))
-      for (const { classId, depth } of picture.queues) {
+      for (const { classId, depth } of input.queues) {
         const started = decided.starts.reduce(
           (sum, start) => sum + (start.classId === classId ? start.count : 0),
           0,
@@ -180,7 +180,7 @@ test('every class that does not start all it could says why, and the same pictur
         if (started < depth) expect(explained.has(classId), `class ${classId}`).toBe(true)
       }
       expect(decided.lookAgainMs).toBeGreaterThanOrEqual(1)
-      expect(plan(picture)).toEqual(decided)
+      expect(plan(input)).toEqual(decided)
     }),
     RUNS,
   )

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
-import type { Picture, QueueView, ResidentView } from './picture.ts'
 import { plan } from './plan.ts'
+import type { PlanInput, QueueView, ResidentView } from './plan-input.ts'
 
 const NOW = 1_000_000
 const RULES = { quantum: 9, maxWaitMs: 120_000 }
 
-function picture(
-  given: Partial<Picture> & { gpus?: Record<string, [capacity: number, room: number]> },
-): Picture {
+function input(
+  given: Partial<PlanInput> & { gpus?: Record<string, [capacity: number, room: number]> },
+): PlanInput {
   const { gpus = { a: [24, 24] }, ...rest } = given
   return {
     now: NOW,
@@ -70,23 +70,23 @@ const busy = { running: 1, idleSince: null }
 /** Longer than the quantum of 9 times 10 s. */
 const served = { loadedAt: NOW - 91_000 }
 
-function started(given: Picture): string[] {
+function started(given: PlanInput): string[] {
   return plan(given).starts.map(
     ({ model, count, places, newResident }) =>
       `${newResident ? 'load ' : ''}${model ?? 'job'} x${count} on ${places.map(({ device }) => device).join('+')}`,
   )
 }
 
-function unloaded(given: Picture): string[] {
+function unloaded(given: PlanInput): string[] {
   return plan(given).unloads.map(({ resident, inFavourOf }) => `${resident} for ${inFavourOf}`)
 }
 
-function whyOf(given: Picture, { classId }: QueueView) {
+function whyOf(given: PlanInput, { classId }: QueueView) {
   return plan(given).verdicts.find((verdict) => verdict.classId === classId)?.why
 }
 
 test('a model is loaded for the job that needs it, with its memory charged once', () => {
-  const given = picture({
+  const given = input({
     queues: [queue('A', { parallel: 3, perJob: [{ budget: 'vram', devices: 1, each: 1 }] })],
   })
 
@@ -103,7 +103,7 @@ test('a model is loaded for the job that needs it, with its memory charged once'
 
 test('of several models that wait the deepest is loaded, and the others learn what is in their way', () => {
   const [few, many] = [queue('A', { depth: 3 }), queue('B', { depth: 30 })]
-  const given = picture({ queues: [few, many] })
+  const given = input({ queues: [few, many] })
 
   expect(started(given)).toEqual(['load B x1 on a'])
   expect(whyOf(given, few)).toMatchObject({ kind: 'held', device: 'a', by: ['B'] })
@@ -112,11 +112,11 @@ test('of several models that wait the deepest is loaded, and the others learn wh
 test('higher priority goes before depth and before a longer wait', () => {
   const queues = [queue('A', { depth: 500, waitedMs: 500_000 }), queue('B', { depth: 1, priority: 1 })]
 
-  expect(started(picture({ queues }))).toEqual(['load B x1 on a'])
+  expect(started(input({ queues }))).toEqual(['load B x1 on a'])
 })
 
 test('a loaded model goes on while it has work, however deep other queues are', () => {
-  const given = picture({
+  const given = input({
     gpus: { a: [24, 4] },
     residents: [resident('A', 'a')],
     queues: [queue('A', { depth: 1 }), queue('B', { depth: 900, waitedMs: 100_000 })],
@@ -128,7 +128,7 @@ test('a loaded model goes on while it has work, however deep other queues are', 
 
 test('a model over the maximum wait takes the place one quantum later, at once when the model there runs out of jobs', () => {
   const waiting = (waitedMs: number, { own = 10, quantum = 9, loadedAt = NOW - 300_000 } = {}) =>
-    picture({
+    input({
       gpus: { a: [24, 4] },
       residents: [resident('A', 'a', { loadedAt })],
       queues: [queue('A', { depth: own }), queue('B', { waitedMs })],
@@ -150,7 +150,7 @@ test('nothing is unloaded for a model that would not come first after it: the pl
   const [own, other] = [queue('A', { depth: 9, waitedMs: 230_000 }), queue('B', { waitedMs: 211_000 })]
   const copy = resident('A', 'a', { loadedAt: NOW - 240_000 })
   const given = (mine: QueueView, loaded: ResidentView) =>
-    picture({ gpus: { a: [24, 4] }, residents: [loaded], queues: [mine, other] })
+    input({ gpus: { a: [24, 4] }, residents: [loaded], queues: [mine, other] })
 
   expect(started(given(own, copy))).toEqual(['A x1 on a'])
   expect(unloaded(given(own, copy))).toEqual([])
@@ -164,7 +164,7 @@ test('a copy that stays idle though older jobs wait for it gives way: something 
   const [own, other] = [queue('A', { depth: 9, waitedMs: 140_000 }), queue('B', { waitedMs: 121_000 })]
   const idleFor = (ms: number) =>
     unloaded(
-      picture({
+      input({
         gpus: { a: [24, 4] },
         residents: [resident('A', 'a', { loadedAt: NOW - 150_000, idleSince: NOW - ms })],
         queues: [own, other],
@@ -180,16 +180,16 @@ test('of two that have waited long, the one that is done sooner goes first, unle
   const many = (waitedMs: number) => queue('A', { depth: 100, waitedMs })
 
   // A turn is 90 s, of which 30 do not count: what is short enough is not told apart.
-  expect(started(picture({ queues: [many(130_000), few] }))).toEqual(['load B x1 on a'])
-  expect(started(picture({ queues: [many(150_000), few] }))).toEqual(['load A x1 on a'])
-  expect(started(picture({ queues: [queue('A', { depth: 7, waitedMs: 81_000 }), few] }))).toEqual([
+  expect(started(input({ queues: [many(130_000), few] }))).toEqual(['load B x1 on a'])
+  expect(started(input({ queues: [many(150_000), few] }))).toEqual(['load A x1 on a'])
+  expect(started(input({ queues: [queue('A', { depth: 7, waitedMs: 81_000 }), few] }))).toEqual([
     'load A x1 on a',
   ])
 })
 
 test('before the quantum is over it does not, and the plan says when to look again', () => {
   const [own, other] = [queue('A'), queue('B', { waitedMs: 121_000 })]
-  const given = picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a')], queues: [own, other] })
+  const given = input({ gpus: { a: [24, 4] }, residents: [resident('A', 'a')], queues: [own, other] })
 
   expect(started(given)).toEqual(['A x1 on a'])
   expect(unloaded(given)).toEqual([])
@@ -200,7 +200,7 @@ test('before the quantum is over it does not, and the plan says when to look aga
 
 test('a busy model that has to go gets no more jobs, and is unloaded once it is idle', () => {
   const queues = [queue('A'), queue('B', { waitedMs: 211_000 })]
-  const given = picture({
+  const given = input({
     gpus: { a: [24, 4] },
     residents: [resident('A', 'a', { ...served, ...busy })],
     queues,
@@ -215,7 +215,7 @@ test('a model whose oldest job had waited long when it was loaded may serve that
   const backlog = queue('A', { waitedMs: 600_000 })
   const queues = [backlog, queue('B', { waitedMs: 600_000 })]
   const after = (ms: number) =>
-    picture({ gpus: { a: [24, 4] }, residents: [resident('A', 'a', { loadedAt: NOW - ms })], queues })
+    input({ gpus: { a: [24, 4] }, residents: [resident('A', 'a', { loadedAt: NOW - ms })], queues })
 
   expect(started(after(200_000))).toEqual(['A x1 on a'])
   expect(unloaded(after(300_000)), 'it had waited 300 s then').toEqual(['A@a for B'])
@@ -223,7 +223,7 @@ test('a model whose oldest job had waited long when it was loaded may serve that
 
 test('a higher priority takes the place after one quantum, at once when the model runs out of jobs, and a lower one never', () => {
   const waiting = (priority: number, waitedMs: number, own = 10) =>
-    picture({
+    input({
       gpus: { a: [24, 4] },
       residents: [resident('A', 'a', { loadedAt: NOW - 600_000 })],
       queues: [queue('A', { depth: own }), queue('B', { priority, waitedMs })],
@@ -242,7 +242,7 @@ test('kept room is lent to a small model whose turn ends before the room can be 
   const big = queue('B', { gb: 22, waitedMs: 220_000 })
   const small = queue('C', { gb: 6, depth: 3 })
   const given = (loadMs: number) =>
-    picture({
+    input({
       gpus: { a: [24, 18] },
       residents: [resident('A', 'a', { gb: 6, ...busy })],
       queues: [queue('A', { gb: 6 }), big, small],
@@ -261,7 +261,7 @@ test('kept room is lent to a small model whose turn ends before the room can be 
 
 test('while a long job is in the way, models with short jobs beside it go on', () => {
   const given = (shortMs: number) =>
-    picture({
+    input({
       gpus: { a: [24, 6] },
       residents: [
         resident('A', 'a', { gb: 12, ...served, ...busy }),
@@ -285,7 +285,7 @@ test('of idle models the one that is wanted last goes, by how long each usually 
     resident('B', 'a', { gb: 12, idleSince: NOW - 10_000 }),
   ]
   const given = (restMs: number | null) =>
-    picture({
+    input({
       gpus: { a: [24, 0] },
       residents,
       models: new Map(['A', 'B', 'D'].map((name) => [name, { loadMs: 10_000, runMs: 4_000, restMs }])),
@@ -298,7 +298,7 @@ test('of idle models the one that is wanted last goes, by how long each usually 
 })
 
 test('a pinned model is never unloaded', () => {
-  const given = picture({
+  const given = input({
     gpus: { a: [24, 4] },
     residents: [resident('A', 'a', { ...served, pinned: true, idleSince: 0 })],
     queues: [queue('B', { priority: 9, waitedMs: 900_000 })],
@@ -308,7 +308,7 @@ test('a pinned model is never unloaded', () => {
 })
 
 test('a warm copy is preferred to a load, and jobs join it up to its parallel', () => {
-  const given = picture({
+  const given = input({
     gpus: { a: [24, 4], b: [24, 24] },
     residents: [resident('A', 'a', busy)],
     queues: [queue('A', { depth: 2, parallel: 4 })],
@@ -319,7 +319,7 @@ test('a warm copy is preferred to a load, and jobs join it up to its parallel', 
 
 test('a second copy is loaded when the queue takes longer than three loads, not before', () => {
   const given = (depth: number) =>
-    picture({
+    input({
       gpus: { a: [24, 4], b: [24, 24] },
       residents: [resident('A', 'a', busy)],
       queues: [queue('A', { depth })],
@@ -332,7 +332,7 @@ test('a second copy is loaded when the queue takes longer than three loads, not 
 test('another model goes for a second copy when the queue also takes a quantum of its reload, the less the longer it is idle', () => {
   const given = (depth: number, idleMs: number) =>
     unloaded(
-      picture({
+      input({
         gpus: { a: [24, 4], b: [24, 4] },
         residents: [resident('A', 'a', busy), resident('B', 'b', { idleSince: NOW - idleMs })],
         queues: [queue('A', { depth })],
@@ -348,11 +348,11 @@ test('nothing is loaded here while another worker has it warm and will be sooner
   const elsewhere = resident('A', 'far', { mine: false, ...busy })
   const few = queue('A', { depth: 2 })
 
-  expect(started(picture({ residents: [elsewhere], queues: [few] }))).toEqual([])
-  expect(whyOf(picture({ residents: [elsewhere], queues: [few] }), few)).toMatchObject({
+  expect(started(input({ residents: [elsewhere], queues: [few] }))).toEqual([])
+  expect(whyOf(input({ residents: [elsewhere], queues: [few] }), few)).toMatchObject({
     kind: 'warm-elsewhere',
   })
-  expect(started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 30 })] }))).toEqual([
+  expect(started(input({ residents: [elsewhere], queues: [queue('A', { depth: 30 })] }))).toEqual([
     'load A x1 on a',
   ])
 })
@@ -361,16 +361,16 @@ test('an idle copy elsewhere that takes no jobs holds nobody back for longer tha
   const elsewhere = resident('A', 'far', { mine: false, idleSince: NOW - 60_000 })
 
   expect(
-    started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 9_000 })] })),
+    started(input({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 9_000 })] })),
   ).toEqual([])
   expect(
-    started(picture({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 11_000 })] })),
+    started(input({ residents: [elsewhere], queues: [queue('A', { depth: 1, waitedMs: 11_000 })] })),
   ).toEqual(['load A x1 on a'])
 })
 
 test('a further copy gives way to a model that has none, once it has served for three of its loads', () => {
   const given = (loadedAgo: number) =>
-    picture({
+    input({
       gpus: { a: [24, 4], b: [24, 4] },
       residents: [
         resident('A', 'a', { ...served, ...busy }),
@@ -386,7 +386,7 @@ test('a further copy gives way to a model that has none, once it has served for 
 test('models are loaded on several devices at once', () => {
   const queues = [queue('A'), queue('B'), queue('C')]
 
-  expect(started(picture({ gpus: { a: [24, 24], b: [24, 24], c: [24, 24] }, queues })).sort()).toEqual([
+  expect(started(input({ gpus: { a: [24, 24], b: [24, 24], c: [24, 24] }, queues })).sort()).toEqual([
     'load A x1 on a',
     'load B x1 on b',
     'load C x1 on c',
@@ -396,18 +396,18 @@ test('models are loaded on several devices at once', () => {
 test('a model goes where it leaves the smallest hole, so that large models still fit', () => {
   const gpus = { a: [48, 48], b: [24, 10], c: [24, 16] } satisfies Record<string, [number, number]>
 
-  expect(started(picture({ gpus, queues: [queue('A', { gb: 9, depth: 1 })] }))).toEqual(['load A x1 on b'])
-  expect(started(picture({ gpus, queues: [queue('A', { gb: 12, depth: 1 })] }))).toEqual(['load A x1 on c'])
+  expect(started(input({ gpus, queues: [queue('A', { gb: 9, depth: 1 })] }))).toEqual(['load A x1 on b'])
+  expect(started(input({ gpus, queues: [queue('A', { gb: 12, depth: 1 })] }))).toEqual(['load A x1 on c'])
 })
 
 test('a model on two devices needs its share on each of them, not their sum', () => {
   const wide = queue('A', { devices: 2, gb: 20 })
 
-  expect(started(picture({ gpus: { a: [24, 24], b: [24, 12], c: [24, 22] }, queues: [wide] }))).toEqual([
+  expect(started(input({ gpus: { a: [24, 24], b: [24, 12], c: [24, 22] }, queues: [wide] }))).toEqual([
     'load A x1 on c+a',
   ])
-  expect(started(picture({ gpus: { a: [24, 24], b: [24, 12] }, queues: [wide] }))).toEqual([])
-  expect(whyOf(picture({ gpus: { a: [96, 96] }, queues: [wide] }), wide)).toEqual({
+  expect(started(input({ gpus: { a: [24, 24], b: [24, 12] }, queues: [wide] }))).toEqual([])
+  expect(whyOf(input({ gpus: { a: [96, 96] }, queues: [wide] }), wide)).toEqual({
     kind: 'too-big',
     budget: 'vram',
     need: 20,
@@ -424,10 +424,10 @@ test('the idle models that are cheapest to have back go, and no more of them tha
     resident('C', 'a', { gb: 8, idleSince: NOW - 500_000 }),
   ]
 
-  expect(unloaded(picture({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 8 })] }))).toEqual([
+  expect(unloaded(input({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 8 })] }))).toEqual([
     'B@a for D',
   ])
-  expect(unloaded(picture({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 16 })] }))).toEqual([
+  expect(unloaded(input({ gpus: { a: [24, 0] }, residents, queues: [queue('D', { gb: 16 })] }))).toEqual([
     'B@a for D',
     'C@a for D',
   ])
@@ -435,7 +435,7 @@ test('the idle models that are cheapest to have back go, and no more of them tha
 
 test('how soon an idle model counts as cheap to have back is measured in quanta of its budget', () => {
   const given = (quantum: number) =>
-    picture({
+    input({
       gpus: { a: [24, 0] },
       residents: [
         resident('A', 'a', { gb: 12, idleSince: NOW - 30_000 }),
@@ -454,7 +454,7 @@ test('how soon an idle model counts as cheap to have back is measured in quanta 
 })
 
 test('memory that is still being freed is waited for, and no other model has to go', () => {
-  const given = picture({
+  const given = input({
     gpus: { a: [24, 4], b: [24, 4] },
     residents: [resident('A', 'a', { unloading: true }), resident('B', 'b')],
     queues: [queue('C')],
@@ -467,7 +467,7 @@ test('room is kept for a big model that is due: small ones do not take turns in 
   const small = queue('C', { gb: 6, depth: 1 })
   const big = queue('B', { gb: 22, waitedMs: 130_000 })
   const residents = [resident('A', 'a', { gb: 6, ...busy })]
-  const given = picture({ gpus: { a: [24, 18] }, residents, queues: [queue('A', { gb: 6 }), big, small] })
+  const given = input({ gpus: { a: [24, 18] }, residents, queues: [queue('A', { gb: 6 }), big, small] })
 
   expect(started(given), 'A still has its quantum; C would fit').toEqual([])
   expect(whyOf(given, small)).toEqual({ kind: 'behind', model: 'B', device: 'a' })
@@ -479,7 +479,7 @@ test('jobs without a model take their share of devices and of shared budgets, al
     { budget: 'vram', devices: 1, each: 5 },
     { budget: 'licences', devices: 1, each: 1 },
   ]
-  const given = picture({ shared: new Map([['licences', 3]]), queues: [queue(null, { uses })] })
+  const given = input({ shared: new Map([['licences', 3]]), queues: [queue(null, { uses })] })
 
   expect(started(given)).toEqual(['job x3 on a'])
   expect(whyOf(given, given.queues[0]!)).toEqual({
@@ -493,7 +493,7 @@ test('jobs without a model take their share of devices and of shared budgets, al
 test('a model is not loaded for a job that lacks a shared budget', () => {
   const uses = [...queue('A').uses, { budget: 'licences', devices: 1, each: 2 }]
 
-  expect(started(picture({ shared: new Map([['licences', 1]]), queues: [queue('A', { uses })] }))).toEqual([])
+  expect(started(input({ shared: new Map([['licences', 1]]), queues: [queue('A', { uses })] }))).toEqual([])
 })
 
 test('what a job takes of a shared budget by its task and by its model is added up', () => {
@@ -501,9 +501,7 @@ test('what a job takes of a shared budget by its task and by its model is added 
   const uses = [...queue('A').uses, ask(2)]
 
   expect(
-    started(
-      picture({ shared: new Map([['licences', 2]]), queues: [queue('A', { uses, perJob: [ask(1)] })] }),
-    ),
+    started(input({ shared: new Map([['licences', 2]]), queues: [queue('A', { uses, perJob: [ask(1)] })] })),
   ).toEqual([])
 })
 
@@ -511,7 +509,7 @@ test('without a model, what each job adds counts with what it uses, as the claim
   const ask = (budget: string, each: number) => ({ budget, devices: 1, each })
   const perJob = [ask('vram', 3), ask('licences', 1)]
   const jobs = queue(null, { uses: [ask('vram', 5), ask('licences', 1)], perJob })
-  const given = (licences: number) => picture({ shared: new Map([['licences', licences]]), queues: [jobs] })
+  const given = (licences: number) => input({ shared: new Map([['licences', licences]]), queues: [jobs] })
 
   expect(plan(given(100)).starts).toMatchObject([
     { count: 3, places: [{ budget: 'vram', device: 'a', resident: 0, perJob: 8 }] },
@@ -522,7 +520,7 @@ test('without a model, what each job adds counts with what it uses, as the claim
 test('an idle model goes when a job of another, loaded beside it, has no room', () => {
   const perJob = [{ budget: 'vram', devices: 1, each: 2 }]
   const residents = [resident('A', 'a', { gb: 16 }), resident('B', 'a', { gb: 7, idleSince: NOW - 1000 })]
-  const given = picture({ gpus: { a: [24, 1] }, residents, queues: [queue('A', { gb: 16, perJob })] })
+  const given = input({ gpus: { a: [24, 1] }, residents, queues: [queue('A', { gb: 16, perJob })] })
 
   expect(started(given)).toEqual([])
   expect(unloaded(given)).toEqual(['B@a for A'])
@@ -534,7 +532,7 @@ test('classes of one model take turns behind their heads, and a lower priority c
     queue('A', { parallel: 5, waitedMs: 9000, depth: 2 }),
     queue('A', { parallel: 5, waitedMs: 99_000, depth: 9, priority: -1 }),
   ]
-  const counts = plan(picture({ queues: classes })).starts.map(({ classId, count }) => [classId, count])
+  const counts = plan(input({ queues: classes })).starts.map(({ classId, count }) => [classId, count])
 
   expect(counts).toEqual([
     [classes[1]!.classId, 2],
@@ -545,22 +543,22 @@ test('classes of one model take turns behind their heads, and a lower priority c
 test('a full lane and a full worker are told apart', () => {
   const [blocked, open] = [queue('A', { most: 0 }), queue('B')]
 
-  expect(whyOf(picture({ queues: [blocked, open] }), blocked)).toEqual({ kind: 'lane-full' })
-  expect(started(picture({ queues: [blocked, open] }))).toEqual(['load B x1 on a'])
-  expect(whyOf(picture({ free: 0, queues: [open] }), open)).toEqual({ kind: 'no-capacity' })
+  expect(whyOf(input({ queues: [blocked, open] }), blocked)).toEqual({ kind: 'lane-full' })
+  expect(started(input({ queues: [blocked, open] }))).toEqual(['load B x1 on a'])
+  expect(whyOf(input({ free: 0, queues: [open] }), open)).toEqual({ kind: 'no-capacity' })
 })
 
 test('without limits everything is loaded and one copy is enough', () => {
   const devices = [{ key: 'cpu', budget: 'vram', capacity: null, room: null }]
 
-  expect(started(picture({ devices, queues: [queue('A', { depth: 900 }), queue('B')] })).sort()).toEqual([
+  expect(started(input({ devices, queues: [queue('A', { depth: 900 }), queue('B')] })).sort()).toEqual([
     'load A x1 on cpu',
     'load B x1 on cpu',
   ])
 })
 
 test('a copy on a device that is no longer offered gets no jobs', () => {
-  const given = picture({
+  const given = input({
     gpus: { b: [24, 24] },
     residents: [resident('A', 'a')],
     queues: [queue('A', { depth: 1 })],
@@ -610,7 +608,7 @@ test('room that is kept for a model which waits for the turn of another does not
 test('a device that was made too small for what lies on it is relieved: no more jobs, and what is idle goes', () => {
   const small = (...residents: ResidentView[]) =>
     plan(
-      picture({
+      input({
         devices: [{ key: 'a', budget: 'vram', capacity: 16, room: 0, over: 10 }],
         residents,
         queues: [queue('A', { gb: 14 }), queue('B', { gb: 12 })],

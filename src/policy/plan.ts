@@ -2,9 +2,9 @@ import { inOrder } from './choose-order.ts'
 import { MAX_REST_MS, type Plan, type Start, type Unload, type Verdict } from './decision.ts'
 import { type Demand, demandsOf, leftOf, rulesOf, timesOf } from './demand.ts'
 import { explain, explainBusy } from './explain.ts'
-import { type Copy, Floor } from './floor.ts'
-import { chooseDevices, clear, drainMs, EASE, leavers, type Terms, type Way } from './pack.ts'
-import type { Picture } from './picture.ts'
+import { chooseDevices, clear, copiesToUnload, drainMs, EASE, type Placement, type Terms } from './pack.ts'
+import { type Copy, PlacementState } from './placement-state.ts'
+import type { PlanInput } from './plan-input.ts'
 import { paysAnother, servingCopies } from './replicate.ts'
 import { startOnCopy, startOnDevices } from './start-jobs.ts'
 
@@ -13,37 +13,37 @@ export type { Place, Plan, Start, Unload, Verdict } from './decision.ts'
 /**
  * Decides what a worker starts, loads and unloads now.
  *
- * Pure: the same picture gives the same plan. What it starts fits into the rooms of the picture, all together. A model
+ * Pure: the same input gives the same plan. What it starts fits into the rooms of the input, all together. A model
  * is only loaded for jobs that start with it, so each load serves at least one.
  */
-export function plan(picture: Picture): Plan {
-  return new Planning(picture).run()
+export function plan(input: PlanInput): Plan {
+  return new Planning(input).run()
 }
 
 class Planning {
-  readonly #picture: Picture
-  readonly #floor: Floor
+  readonly #input: PlanInput
+  readonly #state: PlacementState
   readonly #demands: readonly Demand[]
   readonly #ofModel: ReadonlyMap<string, Demand>
   readonly #starts: Start[] = []
   readonly #unloads: Unload[] = []
   readonly #verdicts = new Map<Demand, Verdict>()
-  readonly #firmly: Terms
-  readonly #gently: Terms
+  readonly #strict: Terms
+  readonly #gentle: Terms
   #lookAgainMs = MAX_REST_MS
 
-  constructor(picture: Picture) {
-    this.#picture = picture
-    this.#floor = new Floor(picture)
-    this.#demands = inOrder(demandsOf(picture), this.#floor)
-    this.#firmly = {
-      floor: this.#floor,
+  constructor(input: PlanInput) {
+    this.#input = input
+    this.#state = new PlacementState(input)
+    this.#demands = inOrder(demandsOf(input), this.#state)
+    this.#strict = {
+      state: this.#state,
       gentle: false,
       ownerOf: (model) => this.#ownerOf(model),
-      timesOf: (model) => timesOf(model, picture),
-      quantumOf: ({ shares }) => rulesOf(shares, picture).quantum,
+      timesOf: (model) => timesOf(model, input),
+      quantumOf: ({ shares }) => rulesOf(shares, input).quantum,
     }
-    this.#gently = { ...this.#firmly, gentle: true }
+    this.#gentle = { ...this.#strict, gentle: true }
     this.#ofModel = new Map(
       this.#demands.flatMap((demand) => (demand.model === null ? [] : [[demand.model, demand]])),
     )
@@ -71,40 +71,40 @@ class Planning {
 
   /** A device that was made smaller is brought below what it has: copies on it get no more jobs, and go when they are idle. */
   #relieve(): void {
-    for (const spot of this.#floor.overdrawn) {
-      for (const copy of leavers(spot, this.#firmly)) this.#leave(copy, null)
+    for (const deviceBudget of this.#state.overdrawn) {
+      for (const copy of copiesToUnload(deviceBudget, this.#strict)) this.#leave(copy, null)
       // What comes free only makes up for what is missing.
-      spot.pending = Math.max(0, spot.pending - spot.over)
+      deviceBudget.pending = Math.max(0, deviceBudget.pending - deviceBudget.over)
     }
   }
 
   /** Starts what can start. Whether the demand has copies and could do with more. */
   #serve(demand: Demand): boolean {
-    if (this.#floor.free < 1 || leftOf(demand) === 0) return false
+    if (this.#state.free < 1 || leftOf(demand) === 0) return false
     if (demand.model === null) {
       this.#serveWithoutModel(demand)
       return false
     }
-    for (const copy of this.#floor.copiesOf(demand.model)) {
+    for (const copy of this.#state.copiesOf(demand.model)) {
       if (!copy.usable || copy.stopped) continue
-      this.#starts.push(...startOnCopy(this.#floor, demand, copy))
+      this.#starts.push(...startOnCopy(this.#state, demand, copy))
       if (copy.running === 0 && leftOf(demand) > 0) this.#widen(demand, copy)
     }
     if (leftOf(demand) === 0) return false
-    if (servingCopies(demand, this.#floor).length > 0) return true
+    if (servingCopies(demand, this.#state).length > 0) return true
     this.#open(demand, false)
     return false
   }
 
   #serveWithoutModel(demand: Demand): void {
-    while (leftOf(demand) > 0 && this.#floor.free >= 1) {
-      const ways = chooseDevices(demand, this.#terms(false))
-      if (ways === undefined) return
-      if (ways.some(({ ease }) => ease !== EASE.fits)) {
-        this.#await(demand, ways, false)
+    while (leftOf(demand) > 0 && this.#state.free >= 1) {
+      const placements = chooseDevices(demand, this.#terms(false))
+      if (placements === undefined) return
+      if (placements.some(({ ease }) => ease !== EASE.fits)) {
+        this.#await(demand, placements, false)
         return
       }
-      const start = startOnDevices(this.#floor, demand, ways)
+      const start = startOnDevices(this.#state, demand, placements)
       if (start === undefined) return
       this.#starts.push(start)
     }
@@ -112,8 +112,8 @@ class Planning {
 
   /** A model that is served gets a copy more where that is sooner than waiting. */
   #addCopy(demand: Demand): void {
-    for (let more = true; more && leftOf(demand) > 0 && this.#floor.free >= 1; ) {
-      more = paysAnother(demand, this.#floor, 0) && this.#open(demand, true)
+    for (let more = true; more && leftOf(demand) > 0 && this.#state.free >= 1; ) {
+      more = paysAnother(demand, this.#state, 0) && this.#open(demand, true)
     }
   }
 
@@ -121,22 +121,23 @@ class Planning {
   #open(demand: Demand, gentle: boolean): boolean {
     if (!this.#hasShared(demand)) return false
     // Where nothing says how much there may be of it, one copy is enough for a worker.
-    if (demand.asks.length === 0 && this.#floor.copiesOf(demand.model!).some(({ mine }) => mine)) return false
-    const ways = chooseDevices(demand, this.#terms(gentle))
-    if (ways === undefined) return false
-    if (ways.some(({ ease }) => ease !== EASE.fits)) {
-      this.#await(demand, ways, gentle)
+    if (demand.needs.length === 0 && this.#state.copiesOf(demand.model!).some(({ mine }) => mine))
+      return false
+    const placements = chooseDevices(demand, this.#terms(gentle))
+    if (placements === undefined) return false
+    if (placements.some(({ ease }) => ease !== EASE.fits)) {
+      this.#await(demand, placements, gentle)
       return false
     }
-    const shares = ways.map(({ spot, ask }) => ({
-      budget: spot.budget,
-      device: spot.device,
-      amount: ask.resident,
+    const shares = placements.map(({ deviceBudget, need }) => ({
+      budget: deviceBudget.budget,
+      device: deviceBudget.device,
+      amount: need.resident,
     }))
-    const copy = this.#floor.addCopy(demand.model!, shares)
-    const starts = startOnCopy(this.#floor, demand, copy)
+    const copy = this.#state.addCopy(demand.model!, shares)
+    const starts = startOnCopy(this.#state, demand, copy)
     // Classes of one model may differ in what their jobs need, and the one that asked for the copy may lack a shared budget.
-    if (starts.length === 0) this.#floor.removeCopy(copy)
+    if (starts.length === 0) this.#state.removeCopy(copy)
     this.#starts.push(...starts)
     return starts.length > 0
   }
@@ -144,7 +145,7 @@ class Planning {
   #hasShared(demand: Demand): boolean {
     return demand.queues.some(
       (queue) =>
-        queue.left > 0 && queue.shared.every(({ budget, each }) => this.#floor.shared.get(budget)! >= each),
+        queue.left > 0 && queue.shared.every(({ budget, each }) => this.#state.shared.get(budget)! >= each),
     )
   }
 
@@ -152,52 +153,52 @@ class Planning {
   #widen(demand: Demand, copy: Copy): void {
     if (!this.#hasShared(demand)) return
     const terms = this.#terms(false)
-    const ways: Way[] = []
+    const placements: Placement[] = []
     for (const share of copy.shares) {
-      const spot = this.#floor.spotOf(share)!
-      const ask = demand.asks.find(({ budget }) => budget === share.budget)
-      const missing = (ask?.perJob ?? 0) - spot.room
-      if (ask === undefined || missing <= 0) continue
-      ways.push(clear(demand, spot, { ...ask, resident: 0 }, missing, terms))
+      const deviceBudget = this.#state.deviceBudgetOf(share)!
+      const need = demand.needs.find(({ budget }) => budget === share.budget)
+      const missing = (need?.perJob ?? 0) - deviceBudget.room
+      if (need === undefined || missing <= 0) continue
+      placements.push(clear(demand, deviceBudget, { ...need, resident: 0 }, missing, terms))
     }
-    if (ways.length > 0) this.#await(demand, ways, false)
+    if (placements.length > 0) this.#await(demand, placements, false)
   }
 
   /** There is no room yet: has idle copies in the way unloaded, stops those that may be stopped, and keeps the room. */
-  #await(demand: Demand, ways: readonly Way[], gentle: boolean): void {
-    const hardest = Math.max(...ways.map(({ ease }) => ease))
-    for (const { until } of ways) this.#lookAgainAt(until)
+  #await(demand: Demand, placements: readonly Placement[], gentle: boolean): void {
+    const hardest = Math.max(...placements.map(({ ease }) => ease))
+    for (const { until } of placements) this.#lookAgainAt(until)
     this.#lookAgainAt(demand.dueAt)
     // A further copy is a convenience: it waits for nobody, and pays for what it drives out.
     if (gentle) {
-      const reloadMs = ways.reduce((sum, { cost }) => sum + cost, 0)
-      if (hardest > EASE.unload || !paysAnother(demand, this.#floor, reloadMs)) return
+      const reloadMs = placements.reduce((sum, { cost }) => sum + cost, 0)
+      if (hardest > EASE.unload || !paysAnother(demand, this.#state, reloadMs)) return
     }
-    this.#verdicts.set(demand, explain(demand, ways, this.#firmly))
+    this.#verdicts.set(demand, explain(demand, placements, this.#strict))
     if (hardest === EASE.blocked) return
-    const from = this.#freeFrom(ways)
+    const from = this.#freeFrom(placements)
     // Nobody is stopped before all can be, and nobody whose jobs will have ended by then.
     if (hardest <= EASE.drain)
-      for (const { victims } of ways)
+      for (const { victims } of placements)
         for (const copy of victims)
-          if (from === null || this.#floor.now + timesOf(copy.model, this.#picture).runMs >= from)
+          if (from === null || this.#state.now + timesOf(copy.model, this.#input).runMs >= from)
             this.#stop(demand, copy)
     const firm = demand.due || hardest === EASE.unload
-    for (const { spot, ask } of ways) {
-      const need = ask.resident + ask.perJob
-      const promised = Math.min(need, spot.pending)
-      spot.pending -= promised
-      spot.kept.push({ amount: need - promised, demand, firm, from })
+    for (const { deviceBudget, need } of placements) {
+      const amount = need.resident + need.perJob
+      const promised = Math.min(amount, deviceBudget.pending)
+      deviceBudget.pending -= promised
+      deviceBudget.kept.push({ amount: amount - promised, demand, firm, from })
     }
   }
 
   /** When the last of the copies in the way has ended its turn or its jobs, as far as one can say; `null` when none has any. */
-  #freeFrom(ways: readonly Way[]): number | null {
+  #freeFrom(placements: readonly Placement[]): number | null {
     let from: number | null = null
-    for (const { victims, until } of ways) {
+    for (const { victims, until } of placements) {
       if (until !== null) from = Math.max(from ?? 0, until)
       for (const copy of victims)
-        if (copy.running > 0) from = Math.max(from ?? 0, this.#floor.now + drainMs(copy, this.#firmly))
+        if (copy.running > 0) from = Math.max(from ?? 0, this.#state.now + drainMs(copy, this.#strict))
     }
     return from
   }
@@ -211,8 +212,8 @@ class Planning {
   #leave(copy: Copy, inFavourOf: string | null): void {
     copy.stopped = true
     for (const share of copy.shares) {
-      const spot = this.#floor.spotOf(share)
-      if (spot !== undefined) spot.pending += share.amount
+      const deviceBudget = this.#state.deviceBudgetOf(share)
+      if (deviceBudget !== undefined) deviceBudget.pending += share.amount
     }
     if (copy.running > 0) return
     const { model, shares } = copy
@@ -220,7 +221,7 @@ class Planning {
   }
 
   #terms(gentle: boolean): Terms {
-    return gentle ? this.#gently : this.#firmly
+    return gentle ? this.#gentle : this.#strict
   }
 
   #ownerOf(model: string): Demand | undefined {
@@ -229,8 +230,8 @@ class Planning {
   }
 
   #lookAgainAt(at: number | null): void {
-    if (at !== null && at > this.#floor.now)
-      this.#lookAgainMs = Math.min(this.#lookAgainMs, at - this.#floor.now)
+    if (at !== null && at > this.#state.now)
+      this.#lookAgainMs = Math.min(this.#lookAgainMs, at - this.#state.now)
   }
 
   #allVerdicts(): Plan['verdicts'] {
@@ -240,9 +241,9 @@ class Planning {
         .map((queue) => {
           const { classId } = queue.view
           if (queue.left === 0) return { classId, why: { kind: 'lane-full' as const } }
-          const full = queue.shared.find(({ budget, each }) => this.#floor.shared.get(budget)! < each)
+          const full = queue.shared.find(({ budget, each }) => this.#state.shared.get(budget)! < each)
           if (full !== undefined) {
-            const room = this.#floor.shared.get(full.budget)!
+            const room = this.#state.shared.get(full.budget)!
             return {
               classId,
               why: { kind: 'shared-full' as const, budget: full.budget, need: full.each, room },
@@ -256,10 +257,10 @@ class Planning {
   #verdictOf(demand: Demand): Verdict {
     const found = this.#verdicts.get(demand)
     if (found !== undefined) return found
-    if (this.#floor.free < 1) return { kind: 'no-capacity' }
-    const busy = explainBusy(demand, this.#floor)
+    if (this.#state.free < 1) return { kind: 'no-capacity' }
+    const busy = explainBusy(demand, this.#state)
     if (busy !== undefined) return busy
-    const ways = chooseDevices(demand, this.#terms(false))
-    return explain(demand, ways, this.#firmly)
+    const placements = chooseDevices(demand, this.#terms(false))
+    return explain(demand, placements, this.#strict)
   }
 }

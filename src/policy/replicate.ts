@@ -1,6 +1,6 @@
 import { type Demand, leftOf } from './demand.ts'
-import type { Copy, Floor } from './floor.ts'
 import { SPARE_LOADS } from './hold.ts'
+import type { Copy, PlacementState } from './placement-state.ts'
 
 /**
  * Copies that will serve what waits, here and on other workers.
@@ -8,13 +8,13 @@ import { SPARE_LOADS } from './hold.ts'
  * One elsewhere that has been idle for longer than a load takes, though jobs wait, does not count: its worker is full,
  * or gone, or may not take these jobs.
  */
-export function servingCopies(demand: Demand, floor: Floor): Copy[] {
-  return floor.copiesOf(demand.model!).filter((copy) => {
+export function servingCopies(demand: Demand, state: PlacementState): Copy[] {
+  return state.copiesOf(demand.model!).filter((copy) => {
     if (copy.stopped) return false
     if (copy.mine) return copy.usable
     if (copy.running > 0) return true
-    const idleSince = copy.view?.idleSince ?? floor.now
-    return floor.now - Math.max(idleSince, demand.waitingSince) < demand.times.loadMs
+    const idleSince = copy.view?.idleSince ?? state.now
+    return state.now - Math.max(idleSince, demand.waitingSince) < demand.times.loadMs
   })
 }
 
@@ -24,9 +24,9 @@ export function servingCopies(demand: Demand, floor: Floor): Copy[] {
  *
  * @param reloadMs Of the models that go: their load times, times how likely they are needed soon.
  */
-export function paysAnother(demand: Demand, floor: Floor, reloadMs: number): boolean {
+export function paysAnother(demand: Demand, state: PlacementState, reloadMs: number): boolean {
   const { parallel } = demand.queues[0]!.view
-  const slots = Math.max(1, servingCopies(demand, floor).length) * parallel
+  const slots = Math.max(1, servingCopies(demand, state).length) * parallel
   const { times, rules } = demand
   const cost = SPARE_LOADS * times.loadMs + rules.quantum * reloadMs
   return (leftOf(demand) * times.runMs) / slots > cost

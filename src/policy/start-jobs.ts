@@ -1,7 +1,7 @@
 import type { Place, Start } from './decision.ts'
 import type { Demand, Queue } from './demand.ts'
-import { type Copy, type Floor, roomBeside, roomFor, type Spot } from './floor.ts'
-import type { Way } from './pack.ts'
+import type { Placement } from './pack.ts'
+import { type Copy, type DeviceBudget, type PlacementState, roomBeside, roomFor } from './placement-state.ts'
 
 /**
  * Starts as many jobs on a copy as it, the worker, the devices and the shared budgets have room for.
@@ -9,11 +9,11 @@ import type { Way } from './pack.ts'
  * Among classes of one model the one whose head goes first gives its job first, then they take turns: what is behind a
  * head is not known. A class with a lower priority at its head gives nothing before the others have no more.
  */
-export function startOnCopy(floor: Floor, demand: Demand, copy: Copy): Start[] {
+export function startOnCopy(state: PlacementState, demand: Demand, copy: Copy): Start[] {
   const counts = new Map<Queue, number>()
   const full = new Set<Queue>()
   for (let next = nextQueue(demand, counts, full); next !== undefined; ) {
-    if (takeJob(floor, demand, copy, next)) counts.set(next, (counts.get(next) ?? 0) + 1)
+    if (takeJob(state, demand, copy, next)) counts.set(next, (counts.get(next) ?? 0) + 1)
     else full.add(next)
     next = nextQueue(demand, counts, full)
   }
@@ -25,7 +25,7 @@ export function startOnCopy(floor: Floor, demand: Demand, copy: Copy): Start[] {
       budget,
       device,
       resident: copy.view === undefined ? amount : 0,
-      perJob: queue.perJob.find((ask) => ask.budget === budget)?.each ?? 0,
+      perJob: queue.perJob.find((need) => need.budget === budget)?.each ?? 0,
     })),
     newResident: copy.view === undefined,
   }))
@@ -46,50 +46,56 @@ function nextQueue(
   return best
 }
 
-function takeJob(floor: Floor, demand: Demand, copy: Copy, queue: Queue): boolean {
-  if (floor.free < 1 || copy.running >= queue.view.parallel) return false
-  if (queue.shared.some(({ budget, each }) => floor.shared.get(budget)! < each)) return false
-  const spots: [Spot, number][] = []
+function takeJob(state: PlacementState, demand: Demand, copy: Copy, queue: Queue): boolean {
+  if (state.free < 1 || copy.running >= queue.view.parallel) return false
+  if (queue.shared.some(({ budget, each }) => state.shared.get(budget)! < each)) return false
+  const deviceBudgets: [DeviceBudget, number][] = []
   const roomOf = copy.view === undefined ? roomFor : roomBeside
   for (const { budget, each } of queue.perJob) {
     const shares = copy.shares.filter((share) => share.budget === budget)
     if (shares.length === 0) return false
     for (const share of shares) {
-      const spot = floor.spotOf(share)!
-      if (roomOf(demand, spot) < each) return false
-      spots.push([spot, each])
+      const deviceBudget = state.deviceBudgetOf(share)!
+      if (roomOf(demand, deviceBudget) < each) return false
+      deviceBudgets.push([deviceBudget, each])
     }
   }
-  for (const [spot, each] of spots) spot.room -= each
-  takeShared(floor, queue, 1)
-  floor.free -= 1
+  for (const [deviceBudget, each] of deviceBudgets) deviceBudget.room -= each
+  takeShared(state, queue, 1)
+  state.free -= 1
   copy.running += 1
   queue.left -= 1
   return true
 }
 
-function takeShared(floor: Floor, queue: Queue, count: number): void {
+function takeShared(state: PlacementState, queue: Queue, count: number): void {
   for (const { budget, each } of queue.shared)
-    floor.shared.set(budget, Math.max(0, floor.shared.get(budget)! - count * each))
+    state.shared.set(budget, Math.max(0, state.shared.get(budget)! - count * each))
 }
 
 /** Starts as many jobs without a model as fit on these devices. */
-export function startOnDevices(floor: Floor, demand: Demand, ways: readonly Way[]): Start | undefined {
+export function startOnDevices(
+  state: PlacementState,
+  demand: Demand,
+  placements: readonly Placement[],
+): Start | undefined {
   const queue = demand.queues[0]!
-  let count = Math.min(floor.free, queue.left)
-  for (const { spot, ask } of ways) count = Math.min(count, timesIn(roomFor(demand, spot), ask.perJob))
+  let count = Math.min(state.free, queue.left)
+  for (const { deviceBudget, need } of placements)
+    count = Math.min(count, timesIn(roomFor(demand, deviceBudget), need.perJob))
   for (const { budget, each } of queue.shared)
-    count = Math.min(count, timesIn(floor.shared.get(budget)!, each))
+    count = Math.min(count, timesIn(state.shared.get(budget)!, each))
   if (count < 1) return undefined
-  for (const { spot, ask } of ways) spot.room = Math.max(0, spot.room - count * ask.perJob)
-  takeShared(floor, queue, count)
-  floor.free -= count
+  for (const { deviceBudget, need } of placements)
+    deviceBudget.room = Math.max(0, deviceBudget.room - count * need.perJob)
+  takeShared(state, queue, count)
+  state.free -= count
   queue.left -= count
-  const places: Place[] = ways.map(({ spot, ask }) => ({
-    budget: spot.budget,
-    device: spot.device,
+  const places: Place[] = placements.map(({ deviceBudget, need }) => ({
+    budget: deviceBudget.budget,
+    device: deviceBudget.device,
     resident: 0,
-    perJob: ask.perJob,
+    perJob: need.perJob,
   }))
   return { classId: queue.view.classId, count, model: null, places, newResident: false }
 }

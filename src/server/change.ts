@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/database.ts'
-import { transactForCallers } from '../db/for-callers.ts'
+import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
 import { carryOutAct, type OperatorAct } from '../engine/operate/operator-acts.ts'
 import { once } from './http/once.ts'
@@ -63,8 +63,8 @@ export async function carryOut<T>(
   what: What,
   work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
-  const { db } = parts.room
+  const { db } = parts.services
   return recordingRefusals(parts, request, what, () =>
-    what.once === true ? once(db, request, work) : transactForCallers(db, work),
+    what.once === true ? once(db, request, work) : transactWithRetries(db, work),
   )
 }

@@ -8,7 +8,7 @@ import type {
   RouteOptions,
 } from 'fastify'
 import type { Logger } from 'pino'
-import type { EngineRoom, Sluice } from '../app/app.ts'
+import type { Services, Sluice } from '../app/app.ts'
 import type { Caller } from '../engine/access/caller.ts'
 import type { Permission } from '../model/permissions.ts'
 import type { ServerConnections } from './limits/connections.ts'
@@ -17,7 +17,7 @@ import type { RefusalTally } from './limits/refusal-tally.ts'
 /** What every route gets. */
 export interface ServerParts {
   readonly app: Sluice
-  readonly room: EngineRoom
+  readonly services: Services
   readonly connections: ServerConnections
   readonly log: Logger
   /** Which refusals are written into the audit: by key, and wrong keys by their address. */

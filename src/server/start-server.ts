@@ -43,11 +43,15 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { app, log, host, port } = options
   const hurry = new AbortController()
   let draining = false
-  const { room } = app
-  const connections = new ServerConnections(room.db.url, room.heartbeatMs)
-  const tallies = refusalTallies(room.calls, log)
-  const parts = { app, room, connections, log, ...tallies, version: VERSION, draining: () => draining }
-  const http = await buildServer(parts, { ...DEFAULT_LIMITS, ...options.limits }, room.settings.trustProxy)
+  const { services } = app
+  const connections = new ServerConnections(services.db.url, services.heartbeatMs)
+  const tallies = refusalTallies(services.calls, log)
+  const parts = { app, services, connections, log, ...tallies, version: VERSION, draining: () => draining }
+  const http = await buildServer(
+    parts,
+    { ...DEFAULT_LIMITS, ...options.limits },
+    services.settings.trustProxy,
+  )
   await listen(http, host, port)
 
   const stop = async (): Promise<void> => {

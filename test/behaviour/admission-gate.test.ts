@@ -37,7 +37,7 @@ async function open() {
     error: nothing,
     warn: (...line: [object, string]) => void lines.push(line),
   }
-  const gate = new AdmissionGate(app.room.calls, log, () => clock.now)
+  const gate = new AdmissionGate(app.services.calls, log, () => clock.now)
   const asked = { times: 0 }
   const refuse = (details: object) => async () => {
     asked.times++

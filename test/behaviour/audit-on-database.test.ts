@@ -197,7 +197,17 @@ const CHANGES: readonly (readonly [method: string, action: string, change: Chang
 
 /** The methods that read, or that concern this process alone. A new method belongs here or among CHANGES. */
 const NO_CHANGES: ReadonlySet<string> = new Set([
-  ...['room', 'access', 'place', 'databaseUrl', 'job', 'getJob', 'listJobs', 'errorGroups', 'listAttempts'],
+  ...[
+    'services',
+    'access',
+    'place',
+    'databaseUrl',
+    'job',
+    'getJob',
+    'listJobs',
+    'errorGroups',
+    'listAttempts',
+  ],
   ...['readLogs', 'followLogs', 'why', 'watchTree', 'tree', 'trace', 'listLanes', 'laneOverrides', 'budgets'],
   ...['listSchedules', 'getSchedule', 'listFirings', 'admission', 'fleet', 'listWorkers', 'listTasks'],
   ...['sampleQueues', 'snapshot', 'work', 'startDuties', 'provision', 'stopWorking', 'close'],
@@ -455,7 +465,7 @@ test('keeps the audit for a year by default, and lines of submissions as long as
   await state.plantAudit(database.sql, 'lane.change', 364, 3)
   await state.plantAudit(database.sql, 'job.submit', 8, 5)
   await state.plantAudit(database.sql, 'job.submit', 6, 2)
-  const { db } = app.room
+  const { db } = app.services
   expect(await pruneAudit(db, 10)).toBe(1)
   const first = await pruneSubmissions(db, '0', 4)
   expect(first).toMatchObject({ pruned: 1, more: true })
@@ -470,5 +480,5 @@ test('takes the retention of the audit from the program', async () => {
   const app = await apps.open(WORK)
   await state.emptyAudit(database.sql)
   await state.plantAudit(database.sql, 'lane.change', 31, 1)
-  expect(await pruneAudit(app.room.db, 10)).toBe(1)
+  expect(await pruneAudit(app.services.db, 10)).toBe(1)
 })

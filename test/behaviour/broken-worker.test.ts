@@ -85,7 +85,7 @@ test('a program that is missing withdraws its task from the worker, which goes o
   expect(await app.getJob(id)).toMatchObject({ status: 'queued', failures: 0 })
   const lines = (await app.readLogs(id)).map(({ line }) => line)
   expect(lines).toEqual(Array(3).fill(expect.stringMatching(said)))
-  const findings = await checkAttention({ db: app.room.db })
+  const findings = await checkAttention({ db: app.services.db })
   expect(findings.find(({ check }) => check === 'task hello')).toMatchObject({
     level: 'problem',
     found: expect.stringContaining('No other worker takes its jobs'),
@@ -97,7 +97,7 @@ test('a program that is missing withdraws its task from the worker, which goes o
   onTestFinished(() => second.close())
   await second.work({ name: 'w2' })
   await Promise.all([id, later.id].map((each) => app.job(each).result({ timeout: '20s' })))
-  const now = await checkAttention({ db: app.room.db })
+  const now = await checkAttention({ db: app.services.db })
   expect(now.find(({ check }) => check === 'task hello')).toMatchObject({ level: 'warning' })
 })
 
@@ -147,7 +147,7 @@ test('a workdir that cannot be made withdraws the worker, with why, until somebo
   expect((await app.why(id)).reason).toMatch(
     /^every worker that runs task foldered is draining or broken: worker broken: .*workdir/,
   )
-  const findings = await checkAttention({ db: app.room.db })
+  const findings = await checkAttention({ db: app.services.db })
   expect(findings.find(({ check }) => check === 'worker broken')).toMatchObject({
     level: 'problem',
     found: why,
@@ -196,7 +196,7 @@ test('an initialiser that fails when a pool process is replaced withdraws the wo
   const why = expect.stringContaining('the model file is missing')
   expect(seen).toMatchObject({ broken: why, draining: true, withdrawn: [] })
   const waiting = await app.submit(pooled, null)
-  const findings = await checkAttention({ db: app.room.db })
+  const findings = await checkAttention({ db: app.services.db })
   expect(findings.find(({ check }) => check === 'worker warm')).toMatchObject({
     level: 'problem',
     found: why,

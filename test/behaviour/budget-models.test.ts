@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { model, task } from '../../src/index.ts'
-import { LEARNING } from '../../src/policy/picture.ts'
+import { LEARNING } from '../../src/policy/plan-input.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
 import { reportDevices } from '../../src/store/report-devices.ts'
 import { useApps } from '../support/apps.ts'
@@ -334,7 +334,7 @@ test('why names the device, what holds it, and its model', async () => {
 test('a GPU that stops telling its memory keeps its size, a lost one is found again by a newer reading only, and tasks are judged when that changes', async () => {
   const judged = task({ name: 'judged', uses: { vram: 1 }, run: () => null })
   const app = await apps.open({ tasks: [judged], budgets: { vram: { devices: 'auto' } } })
-  const { db } = app.room
+  const { db } = app.services
   const worker = await registerWorker(db, {
     ...{ name: 'reader', host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} },
   })
@@ -365,7 +365,7 @@ test('a GPU that stops telling its memory keeps its size, a lost one is found ag
 
 test('a budget is deleted while a report brings a new device of it: one waits for the other, and nothing is left', async () => {
   const app = await apps.open({ budgets: { brief: { devices: 'auto' } } })
-  const { db } = app.room
+  const { db } = app.services
   const worker = await registerWorker(db, {
     ...{ name: 'adder', host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} },
   })

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type SluiceOptions, task } from '../../src/index.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
-import { DEFAULT_RULES } from '../../src/policy/picture.ts'
+import { DEFAULT_RULES } from '../../src/policy/plan-input.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { cancelJobs } from '../../src/store/cancel-jobs.ts'
 import { useDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -91,7 +91,7 @@ const untilWaiting = (sessions: number, holder: pg.Client) =>
 
 const pidOf = (client: pg.Client) => (client as unknown as { processID: number }).processID
 
-const cancel = (ids: readonly string[]) => transactForCallers(db, (tx) => cancelJobs(tx, ids, 'enough'))
+const cancel = (ids: readonly string[]) => transactWithRetries(db, (tx) => cancelJobs(tx, ids, 'enough'))
 
 async function cancelling(ids: readonly string[]): Promise<number> {
   const [row] = await database.sql<{ n: number }>(

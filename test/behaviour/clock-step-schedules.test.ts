@@ -39,10 +39,12 @@ test('after the clock stepped back, a schedule of every hour goes on and one tha
   // Meanwhile the other one had fired at times that came again.
   const again = after.always.slice(stepped.always!.length).filter((at) => stepped.always!.includes(at))
   expect(again.length, `${again.length} of ${after.always.length}`).toBeGreaterThan(0)
-  expect(await checkSchedules({ db: app.room.db })).toMatchObject([{ level: 'ok' }])
+  expect(await checkSchedules({ db: app.services.db })).toMatchObject([{ level: 'ok' }])
 
   await stepTicksBack(database.sql, 3600)
-  const found = (await checkSchedules({ db: app.room.db })).find(({ check }) => check === 'schedule named')
+  const found = (await checkSchedules({ db: app.services.db })).find(
+    ({ check }) => check === 'schedule named',
+  )
   expect(found).toEqual({
     ...{ check: 'schedule named', level: 'note', advice: 'sluice schedules fire named fires it now' },
     found: expect.stringMatching(/^fires next at .*Z: it has fired at the times before that, and the clock/),

@@ -176,10 +176,10 @@ describe('overflow', () => {
     await app.submit(work, null)
     // Its servers asked for workers and were then started without it.
     const gone = await apps.open({ ...OPTIONS, fleet: { pools: { former: { max: 3, capacity: 0 } } } })
-    const seen = (await lookAtPool(gone.room.db, 'former', 0))!
+    const seen = (await lookAtPool(gone.services.db, 'former', 0))!
     const asked = { pool: 'former', token: 'former', count: 3, reason: 'test', by: 'test', callMs: 0 }
-    await askForWorkers(gone.room.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
-    await noteOverflow(gone.room.db, 'former', seen.overflow)
+    await askForWorkers(gone.services.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
+    await noteOverflow(gone.services.db, 'former', seen.overflow)
     const overdueBy = (interval: string) =>
       database.sql(
         `with late as (update sluice.fleet_samples set at = clock_timestamp() - $1::interval where pool = 'former')
@@ -209,10 +209,10 @@ describe('overflow', () => {
     const { app, provisioner, keeper } = await openPool({ max: 1 })
     await app.submit(work, null)
     const other = await apps.open({ ...OPTIONS, fleet: { pools: { other: { max: 3, capacity: 0 } } } })
-    const seen = (await lookAtPool(other.room.db, 'other', 0))!
+    const seen = (await lookAtPool(other.services.db, 'other', 0))!
     const asked = { pool: 'other', token: 'other', count: 3, reason: 'test', by: 'test', callMs: 0 }
-    await askForWorkers(other.room.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
-    const expected = async () => (await lookAtPool(app.room.db, 'burst', 0))!.expected
+    await askForWorkers(other.services.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
+    const expected = async () => (await lookAtPool(app.services.db, 'burst', 0))!.expected
     const since = (interval: string, started: number | null) =>
       database.sql(
         `update sluice.fleet_decisions set decided_at = clock_timestamp() - $1::interval, started = $2 where pool = 'other'`,
@@ -223,7 +223,7 @@ describe('overflow', () => {
     expect(await expected(), 'it has answered').toBe(1_000_000)
 
     const runs = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, labels: {}, pool: 'other' }
-    const id = await registerWorker(app.room.db, { ...runs, name: 'o', tasks: ['something else'] })
+    const id = await registerWorker(app.services.db, { ...runs, name: 'o', tasks: ['something else'] })
     expect(await expected(), 'its workers run something else').toBe(0)
     await database.sql('delete from sluice.workers where id = $1', [id])
     expect(await expected()).toBe(1_000_000)
@@ -239,8 +239,8 @@ describe('overflow', () => {
     // Rows alone: a worker that was let go would be gone before it could be told to stay.
     const idler = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: ['work'], labels: {} }
     for (const name of ['first', 'second']) {
-      const id = await registerWorker(app.room.db, { ...idler, name, pool: 'burst' })
-      expect(await retireWorker(app.room.db, id, 7_200_000)).toMatch(/^idle for/)
+      const id = await registerWorker(app.services.db, { ...idler, name, pool: 'burst' })
+      expect(await retireWorker(app.services.db, id, 7_200_000)).toMatch(/^idle for/)
     }
     await app.drainWorker('first')
     await app.submitMany(work, [null, null])

@@ -75,7 +75,7 @@ describe('workers without work leave their pool', () => {
 
   test('however many ask at once, the pool keeps its minimum', async () => {
     const app = await apps.open({ fleet: { pools: { raced: { min: 3, max: 20, idle: '1ms' } } } })
-    const { db } = app.room
+    const { db } = app.services
     const ids: string[] = []
     for (let n = 0; n < 12; n++)
       ids.push(
@@ -88,7 +88,7 @@ describe('workers without work leave their pool', () => {
     expect(whys.filter((why) => why !== undefined)).toHaveLength(9)
     // Who is silent does not count as there, and a smaller minimum lets go of more.
     const stay = ids.filter((_, n) => whys[n] === undefined)
-    await setPool(app.room.calls, 'raced', { min: 2 }, 'test')
+    await setPool(app.services.calls, 'raced', { min: 2 }, 'test')
     await database.sql(`update sluice.workers set seen_at = seen_at - interval '1 minute' where id = $1`, [
       stay[0],
     ])

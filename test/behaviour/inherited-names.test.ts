@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { readPicture, sharedOf } from '../../src/engine/dispatch/read-picture.ts'
+import { readPlanInput, sharedOf } from '../../src/engine/dispatch/read-plan-input.ts'
 import { task } from '../../src/index.ts'
-import type { StoredPicture, StoredQueue } from '../../src/store/load-picture.ts'
+import type { StoredPlanInput, StoredQueue } from '../../src/store/load-plan-input.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -51,13 +51,13 @@ test('what a model was seen to need of a device is not read from a budget that e
     ...{ uses: { constructor: amount }, parallel: 1, expressed: false, most: 10, unread: null },
   }
   const budget = { quantum: 1, maxWaitMs: 1, room: null }
-  const stored: StoredPicture = {
+  const stored: StoredPlanInput = {
     ...{ now: 0, devices: [], residents: [], queues: [queue] },
     budgets: [{ ...budget, name: 'constructor', kind: 'device' }],
     models: {},
   }
-  const { queues } = readPicture(stored, '1', 1, new Map([[1, 10]]))
+  const { queues } = readPlanInput(stored, '1', 1, new Map([[1, 10]]))
   expect(queues).toMatchObject([{ uses: [{ budget: 'constructor', devices: 1, each: 5 }] }])
-  const shared: StoredPicture = { ...stored, budgets: [{ ...budget, name: 'constructor', kind: 'shared' }] }
+  const shared: StoredPlanInput = { ...stored, budgets: [{ ...budget, name: 'constructor', kind: 'shared' }] }
   expect(sharedOf(queue, shared)).toEqual({ constructor: 5 })
 })

@@ -38,8 +38,8 @@ function counted(db: Queryable): Queryable & { statements: string[] } {
 
 /** Streams over HTTP without the rest of a server: `/jobs/7` streams job 7. */
 async function serve(app: Sluice, limits: StreamLimits) {
-  const db = counted(app.room.db)
-  const events = new JobEvents(db, app.room.listener, 'test', log)
+  const db = counted(app.services.db)
+  const events = new JobEvents(db, app.services.listener, 'test', log)
   const streams = new OpenStreams(events, log, limits)
   const right = { name: 'all', keyId: '1', refused: async () => undefined }
   const server: Server = createServer((request, response) => {
@@ -131,9 +131,9 @@ test('a reader that was busy hears of the state of then, not of every state on t
     },
   })
   const app = await apps.open({ tasks: [steps] })
-  const db = counted(app.room.db)
+  const db = counted(app.services.db)
   const looks = () => db.statements.filter((name) => name === 'watch_jobs').length
-  const events = new JobEvents(db, app.room.listener, 'test', log)
+  const events = new JobEvents(db, app.services.listener, 'test', log)
   rest.push(() => events.close())
   const told: StreamedEvent[] = []
   const sink: EventSink & { ready: boolean } = {

@@ -14,8 +14,8 @@ test('an ending of a job that the worker no longer holds is refused, and keeps n
   const logged: string[] = []
   const note = (_: object, message: string) => logged.push(message)
   const source = new DatabaseSource({
-    db: app.room.db,
-    listener: app.room.listener,
+    db: app.services.db,
+    listener: app.services.listener,
     heartbeatMs: 5000,
     inlineTasks: ['plain'],
     identity: {

@@ -91,7 +91,7 @@ test('the first page reaches past the children of a wide fan-out to the roots be
      select 'common', class_id, 'completed', now(), now(), 1, 1, n from generate_series(1, $1::integer) n, sluice.tasks where name = 'common'`,
     [2 * PAGE_LOOK + 1],
   )
-  const { calls } = (await apps.open()).room
+  const { calls } = (await apps.open()).services
   const { jobs, next } = await readPage(calls, {}, undefined, 50)
   expect([jobs.length, jobs.some(({ parentId }) => parentId !== null), next === null]).toEqual([
     50,

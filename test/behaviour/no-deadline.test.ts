@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 /** What a start of a server does to the database. */
 async function startServerOn(app: Sluice): Promise<string | undefined> {
-  const { calls, settings } = app.room
+  const { calls, settings } = app.services
   return declareServerDefaults(calls, settings, 'server')
 }
 

@@ -414,7 +414,7 @@ async function countRecalls(app: Sluice, heartbeatMs: number) {
   const listener = new Listener(database.directUrl)
   onTestFinished(() => listener.stop())
   const source = new DatabaseSource({
-    db: app.room.db,
+    db: app.services.db,
     listener,
     heartbeatMs,
     inlineTasks: ['act'],

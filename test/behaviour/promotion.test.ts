@@ -32,7 +32,8 @@ test('after a promotion nothing is claimed before the longest stale has passed, 
   const promotedAt = await plantPromotion(database.sql)
   const job = await app.submit(quick, 2)
   const said = await until(
-    async () => (await readNow(app.room.calls)).findings.map(sentenceOf).find((each) => /crash/.test(each)),
+    async () =>
+      (await readNow(app.services.calls)).findings.map(sentenceOf).find((each) => /crash/.test(each)),
     'Now to say that jobs wait',
   )
   expect(said).toMatch(/^PostgreSQL has recovered from a crash: no job starts before/)

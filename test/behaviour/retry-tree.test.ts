@@ -537,7 +537,7 @@ describe('retry from a step', () => {
 
   test('what failed below a step that has run again is history: no list of failures has it any more', async () => {
     const { app, play: it } = await play(['odd'])
-    const { db } = app.room
+    const { db } = app.services
     const counted = async () => {
       const { failures } = await readSeries(db, 60)
       return [

@@ -101,7 +101,7 @@ describe('the function for such jobs', () => {
 test('a bulk submission with an author leaves one line for all of its jobs', async () => {
   const app = await apps.open({ tasks: TASKS, lanes: LANES })
   await state.emptyAudit(database.sql)
-  const { submitter, toSubmission } = app.room
+  const { submitter, toSubmission } = app.services
   const author = { actor: 'ann', requestId: 'r-2' }
   const jobs = await submitter.submitMany(
     await Promise.all(

@@ -198,7 +198,7 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
       close: () => Promise.resolve(),
     }
     const keeper = new FleetKeeper({
-      db: server.app.room.db,
+      db: server.app.services.db,
       log: pino({ level: 'silent' }),
       name: 'test',
       provisioners: new Map([['burst', refusing]]),

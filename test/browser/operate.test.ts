@@ -441,8 +441,8 @@ describe.skipIf(noBrowser !== undefined)('a server that is restarted', () => {
     const { url } = running
     const { createKey } = await import('../../src/engine/access/keys.ts')
     const { authorOfDatabase } = await import('../../src/engine/access/author.ts')
-    const { transactForCallers } = await import('../../src/db/for-callers.ts')
-    const { key } = await transactForCallers(app.room.db, (tx) =>
+    const { transactWithRetries } = await import('../../src/db/with-retries.ts')
+    const { key } = await transactWithRetries(app.services.db, (tx) =>
       createKey(tx, { name: 'olga of the night shift', role: 'operator' }, authorOfDatabase('test')),
     )
     const { page } = await visit(url)

@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { offerSignIn } from '../../src/engine/access/sessions.ts'
 import { task } from '../../src/index.ts'
-import { keepMoment } from '../../src/store/read-moment.ts'
+import { keepSnapshot } from '../../src/store/read-snapshot.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
@@ -69,7 +69,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
   test('the address of sluice up signs in once, and its token does not stay in it', {
     timeout: 240_000,
   }, async () => {
-    const token = await transactForCallers(server.app.room.db, (tx) =>
+    const token = await transactWithRetries(server.app.services.db, (tx) =>
       offerSignIn(tx, authorOfDatabase('test')),
     )
     const { page, complaints } = await visit(server.url)
@@ -80,7 +80,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await second.page.goto(`/#token=${token}`)
     await second.page.getByText('An address with a token works once').waitFor()
     // Pasted into the page that is open, a new one loads nothing: only what is behind the # changes.
-    const another = await transactForCallers(server.app.room.db, (tx) =>
+    const another = await transactWithRetries(server.app.services.db, (tx) =>
       offerSignIn(tx, authorOfDatabase('test')),
     )
     await second.page.evaluate(`location.hash = '#token=${another}'`)
@@ -188,7 +188,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
         (await database.sql(`select 1 from sluice.residents where loaded_at is not null`)).length > 0,
       'the model to be loaded',
     )
-    await keepMoment(server.app.room.db, 0)
+    await keepSnapshot(server.app.services.db, 0)
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('viewer'), '/gpu')
     const big = page.getByRole('article', { name: 'Device big' })

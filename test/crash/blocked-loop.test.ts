@@ -23,7 +23,7 @@ test('an inline task that blocks the event loop for longer than stale keeps its 
   await until(() => blocked.stderr.includes('act'), 'the task to be named while it blocks')
   expect(blocked.stderr).toMatch(/event loop has been blocked for \d+ ms; running inline: act/)
   const found = await until(
-    async () => (await readNow(app.room.calls)).findings.find(({ rule }) => rule === 'worker_blocked'),
+    async () => (await readNow(app.services.calls)).findings.find(({ rule }) => rule === 'worker_blocked'),
     'Now to report the blocked worker',
   )
   expect(sentenceOf(found)).toMatch(
@@ -35,7 +35,7 @@ test('an inline task that blocks the event loop for longer than stale keeps its 
   expect(await app.job(id).result()).toEqual({ attempt: 1, pid: blocked.pid })
   expect((await blocked.logged('blocked the event loop')).fields).toMatchObject({ tasks: ['act'] })
   await until(
-    async () => (await readNow(app.room.calls)).findings.every(({ rule }) => rule !== 'worker_blocked'),
+    async () => (await readNow(app.services.calls)).findings.every(({ rule }) => rule !== 'worker_blocked'),
     'the finding to go once the loop turns',
   )
 })

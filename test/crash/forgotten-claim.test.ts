@@ -215,7 +215,7 @@ describe('after a crash of PostgreSQL', () => {
         /^PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has/,
       ),
     ])
-    expect((await readNow(site.app.room.calls)).findings.map(sentenceOf)).toContainEqual(
+    expect((await readNow(site.app.services.calls)).findings.map(sentenceOf)).toContainEqual(
       expect.stringMatching(
         /^PostgreSQL has recovered from a crash: no job starts before worker .* has reported/,
       ),

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { sluice, task } from '../../src/index.ts'
@@ -78,7 +78,7 @@ test('two servers are restarted in turn under load, and every accepted job is do
   await app.setAdmission({ maxActive: null })
   const author = authorOfDatabase('test')
   const wanted = { name: 'load', role: 'submitter' }
-  const { key } = await transactForCallers(app.room.db, (tx) => createKey(tx, wanted, author))
+  const { key } = await transactWithRetries(app.services.db, (tx) => createKey(tx, wanted, author))
   await app.work({ capacity: 20 })
   let standing = [await start(), await start()]
   const stop = new AbortController()

@@ -2,7 +2,7 @@ import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { WhyBody } from '../../src/api/job-why.ts'
 import { statement } from '../../src/db/database.ts'
 import { task } from '../../src/index.ts'
-import { readMoment } from '../../src/store/read-moment.ts'
+import { readSnapshot } from '../../src/store/read-snapshot.ts'
 import { sampleQueues } from '../../src/store/sample-queues.ts'
 import { useDatabase } from '../support/database.ts'
 import { EventReader } from '../support/event-reader.ts'
@@ -103,7 +103,7 @@ async function listAll(filter: object, look: number): Promise<string[]> {
   const found: string[] = []
   let before: string | null = null
   do {
-    const pages: Page[] = await server.app.room.db.run<Page>(LIST, [JSON.stringify(filter), before, look])
+    const pages: Page[] = await server.app.services.db.run<Page>(LIST, [JSON.stringify(filter), before, look])
     found.push(...pages[0]!.ids)
     before = pages[0]!.next
   } while (before !== null)
@@ -150,7 +150,7 @@ async function plantRunningComposite(): Promise<string> {
 }
 
 test('counts agree with the lists, and the depth of a lane is what waits for a worker', async () => {
-  const { states, lanes, workers } = await readMoment(server.app.room.db)
+  const { states, lanes, workers } = await readSnapshot(server.app.services.db)
   expect(states).toMatchObject({ queued: 3, running: 1 })
   expect(lanes.find(({ name }) => name === 'narrow')).toMatchObject({ depth: 1, assigned: 2, running: 1 })
   expect(workers.running).toBe(1)
@@ -166,7 +166,7 @@ test('lanes, workers and metrics count assigned jobs beside those that run', asy
   expect((await server.app.listLanes()).find(({ name }) => name === 'default')).toMatchObject({ assigned: 0 })
   const { workers } = await get<{ workers: object[] }>('/admin/workers/status')
   expect(workers).toMatchObject([{ name: 'gpu-1', running: 1, assigned: 2, jobs: [{ id: jobs[FIRST] }] }])
-  await sampleQueues(server.app.room.db)
+  await sampleQueues(server.app.services.db)
   const { text } = await server.at('GET', '/metrics', { key })
   expect(text).toMatch(/^sluice_lane_running\{lane="narrow"\} 1$/m)
   expect(text).toMatch(/^sluice_lane_assigned\{lane="narrow"\} 2$/m)

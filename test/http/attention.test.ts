@@ -100,7 +100,7 @@ function start(finding: Attention): string {
 }
 
 async function sentences(): Promise<string[]> {
-  return (await readNow(server.app.room.calls)).findings.map(sentenceOf)
+  return (await readNow(server.app.services.calls)).findings.map(sentenceOf)
 }
 
 test('a healthy system needs no attention, and /readyz tells strangers no names', async () => {
@@ -120,7 +120,7 @@ test('a healthy system needs no attention, and /readyz tells strangers no names'
 })
 
 test('/readyz never reports what an earlier request found', async () => {
-  const probe = new ReadinessProbe(server.app.room.calls)
+  const probe = new ReadinessProbe(server.app.services.calls)
   expect(await probe.attention()).toEqual([])
   await state.plantBrokenWorker(database.sql, 'late', 'no disk')
   onTestFinished(() => state.removeWorker(database.sql, 'late'))
@@ -276,7 +276,7 @@ test('numbers of lanes are those of the list they lead to, whatever was sampled 
   await own.server.app.submitMany('slow', [1, 2, 3])
   const full = { lane: 'narrow', slots: 4, running: 4 }
   await state.plantSample(own.database.sql, 'slow', 33, 'lane_full', full)
-  const now = await readNow(own.server.app.room.calls)
+  const now = await readNow(own.server.app.services.calls)
   const lane = now.lanes.find(({ name }) => name === 'narrow')
   expect(lane).toMatchObject({ depth: 3, running: 0, reason: null })
   expect(now.states.queued).toBe(3)
@@ -304,7 +304,7 @@ test('names at most 20 workers that cannot start a task, and none that may have 
     await plantWithdrawal(own.sql, `w${n}`, 'slow', 'no program')
   }
   const withdrawn = async () =>
-    (await readNow(lone.app.room.calls)).findings.filter(({ rule }) => rule === 'task_withdrawn')
+    (await readNow(lone.app.services.calls)).findings.filter(({ rule }) => rule === 'task_withdrawn')
   const [found] = await withdrawn()
   expect(found!.text.match(/w\d+/g)).toHaveLength(20)
   await state.plantBrokenWorker(own.sql, 'other', 'test')

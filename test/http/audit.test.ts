@@ -159,8 +159,8 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
 const ELSEWHERE = new Set(['POST /api/v1/schedules/:name/reset'])
 
 async function newJob(name: string, options: { key?: string } = {}): Promise<string> {
-  const { submitter } = server.app.room
-  return (await submitter.submit(await server.app.room.toSubmission(name, null, options, 'somebody'))).id
+  const { submitter } = server.app.services
+  return (await submitter.submit(await server.app.services.toSubmission(name, null, options, 'somebody'))).id
 }
 
 async function newWorker(): Promise<string> {
@@ -398,7 +398,7 @@ test('lines older than the retention of the audit are deleted, from the oldest o
   await database.sql(
     `update sluice.audit set at = now() - interval '366 days' where id in (select id from sluice.audit order by id limit 25)`,
   )
-  const { db } = server.app.room
+  const { db } = server.app.services
   expect(await pruneAudit(db, 20)).toBe(20)
   expect(await pruneAudit(db, 20)).toBe(5)
   expect(await pruneAudit(db, 20)).toBe(0)

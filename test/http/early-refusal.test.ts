@@ -30,7 +30,7 @@ const submit = (body: unknown, headers: Record<string, string> = {}, by = key): 
 
 /** Counts lookups of keys from now on. */
 function countLookups(app: Sluice): () => number {
-  const calls = app.room.calls as { run: typeof app.room.calls.run }
+  const calls = app.services.calls as { run: typeof app.services.calls.run }
   const { run } = calls
   let count = 0
   calls.run = (statement, values) => {

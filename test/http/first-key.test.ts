@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
-import { forCallers } from '../../src/db/for-callers.ts'
+import { withRetries } from '../../src/db/with-retries.ts'
 import { createFirstKey } from '../../src/engine/access/keys.ts'
 import { Cli, MAIN, type Running } from '../cli/cli.ts'
 import { createDatabase } from '../support/database.ts'
@@ -33,14 +33,14 @@ test('however many ask at once, one gets the first key of a database', async () 
     (_, n) => new Database({ url: database.url, maxConnections: 3, applicationName: `first-${n}` }),
   )
   try {
-    const asked = dbs.flatMap((db) => Array.from({ length: 5 }, () => createFirstKey(forCallers(db))))
+    const asked = dbs.flatMap((db) => Array.from({ length: 5 }, () => createFirstKey(withRetries(db))))
     const got = (await Promise.all(asked)).filter((each) => each !== undefined)
     expect(got).toHaveLength(1)
     const rows = await database.sql<{ id: string; role: string }>('select id, role from sluice.api_keys')
     expect(rows).toEqual([{ id: got[0]!.id, role: 'platform_admin' }])
     await database.sql('update sluice.api_keys set revoked_at = now()')
     expect(
-      await createFirstKey(forCallers(dbs[0]!)),
+      await createFirstKey(withRetries(dbs[0]!)),
       'a database whose keys were revoked is not empty',
     ).toBeUndefined()
   } finally {

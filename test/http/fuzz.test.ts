@@ -240,7 +240,7 @@ function encode(text: string): string {
 async function state(): Promise<string> {
   const tables = await database.sql<{ name: string }>(
     `select tablename as name from pg_tables where schemaname = 'sluice'
-      and tablename not in ('audit', 'duties', 'watch', 'samples', 'waiters', 'moments', 'tallies', 'recoveries', 'migrations', 'idempotency_keys', 'submission_answers') order by 1`,
+      and tablename not in ('audit', 'duties', 'watch', 'samples', 'waiters', 'snapshots', 'tallies', 'recoveries', 'migrations', 'idempotency_keys', 'submission_answers') order by 1`,
   )
   const parts = tables.map(({ name }) => {
     const without = `to_jsonb(t) - array['last_used_at', 'seen_at']`

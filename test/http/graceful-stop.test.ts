@@ -2,7 +2,7 @@ import { Agent, request as send } from 'node:http'
 import pg from 'pg'
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { type Sluice, sluice, task } from '../../src/index.ts'
@@ -20,7 +20,8 @@ const agent = new Agent({ keepAlive: true })
 beforeEach(async () => {
   app = await sluice({ database: database.url, tasks: [echo] })
   const wanted = { name: 'olga', role: 'operator' }
-  key = (await transactForCallers(app.room.db, (tx) => createKey(tx, wanted, authorOfDatabase('test')))).key
+  key = (await transactWithRetries(app.services.db, (tx) => createKey(tx, wanted, authorOfDatabase('test'))))
+    .key
   blocker = new pg.Client(database.directUrl)
   await blocker.connect()
 })

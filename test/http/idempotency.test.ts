@@ -184,7 +184,7 @@ describe('a request with an Idempotency-Key', () => {
         [key],
       )
       if (prune) {
-        await forgetAnswers(server.app.room.calls)
+        await forgetAnswers(server.app.services.calls)
         expect(await database.sql('select 1 from sluice.idempotency where key = $1', [key])).toEqual([])
       }
       const other = await post('/jobs', { task: 'echo', input: 2 }, key)

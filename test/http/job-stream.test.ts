@@ -257,7 +257,7 @@ test('lines that are committed late come in their order, with nothing left out',
   await fast.connect()
   await fast.query(insert('fast'))
   await fast.end()
-  await server.app.room.db.run({ name: '', text: `select pg_notify('sluice', 'ready')` })
+  await server.app.services.db.run({ name: '', text: `select pg_notify('sluice', 'ready')` })
   // The server has looked while the slow one was on its way: it was seen to wait for it.
   await until(
     async () =>

@@ -118,7 +118,7 @@ describe('a job says what holds it', () => {
     }, 'its children')
     const waiting = children.found[3]!
     // Those that are released are passed over while the lane is full. This one is not in line yet.
-    await sampleQueues(server.app.room.calls)
+    await sampleQueues(server.app.services.calls)
     expect((await why(children.found[0]!.id)).passedOver).not.toEqual([])
     expect((await why(waiting.id)).passedOver).toEqual([])
     expect(await why(waiting.id)).toMatchObject({

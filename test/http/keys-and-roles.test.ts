@@ -178,7 +178,7 @@ describe('lookups', () => {
     const keys = await Promise.all(
       Array.from({ length: 20 }, (_, n) => server.keyOf('viewer', `merged-${n}`)),
     )
-    const { calls } = server.app.room
+    const { calls } = server.app.services
     let statements = 0
     const counted: Queryable = {
       run: (statement, values) => {
@@ -197,7 +197,7 @@ describe('lookups', () => {
 
   test('that fail do so for those who asked, and not for those who ask later', async () => {
     const key = await server.keyOf('viewer')
-    const { calls } = server.app.room
+    const { calls } = server.app.services
     let broken = true
     const shaky: Queryable = {
       run: (statement, values) =>

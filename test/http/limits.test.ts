@@ -3,7 +3,7 @@ import { Agent, request as send } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { type Sluice, sluice, task } from '../../src/index.ts'
@@ -30,7 +30,8 @@ beforeAll(async () => {
   })
   port = Number(new URL(server.url).port)
   const wanted = { name: 'ann', role: 'operator' }
-  key = (await transactForCallers(app.room.db, (tx) => createKey(tx, wanted, authorOfDatabase('test')))).key
+  key = (await transactWithRetries(app.services.db, (tx) => createKey(tx, wanted, authorOfDatabase('test'))))
+    .key
 })
 afterAll(async () => {
   await server.stop()
@@ -139,11 +140,11 @@ test(`${ABORTED} aborted requests leave pool and file descriptors as they were`,
   // What is opened once stays open: connections to the database, the first request's modules.
   for (let n = 0; n < 100; n += 50)
     await Promise.all(Array.from({ length: 50 }, (_, at) => abort(agent, n + at)))
-  const before = { files: await idle(), connections: app.room.db.connections }
+  const before = { files: await idle(), connections: app.services.db.connections }
   for (let n = 0; n < ABORTED; n += 50)
     await Promise.all(Array.from({ length: 50 }, (_, at) => abort(agent, n + at)))
   expect(await idle()).toBeLessThanOrEqual(before.files + 4)
-  expect(app.room.db.connections).toBeLessThanOrEqual(4)
+  expect(app.services.db.connections).toBeLessThanOrEqual(4)
   // Nobody holds a connection: all four can be had at once.
   await Promise.all(Array.from({ length: 8 }, () => app.listLanes()))
   const [row] = await database.sql<{ open: number }>(

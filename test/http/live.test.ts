@@ -39,7 +39,7 @@ beforeAll(async () => {
 async function sampled(): Promise<void> {
   const nothing = () => {}
   const log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
-  await sample.run({ db: server.app.room.calls, log, goodForMs: 0, isStopping: () => false })
+  await sample.run({ db: server.app.services.calls, log, goodForMs: 0, isStopping: () => false })
 }
 
 function lane(event: { data: { lanes: { name: string }[] } } | undefined, name: string) {
@@ -160,13 +160,13 @@ describe('the live view', () => {
 
 test('what stands in the way of a lane stays said while the duty samples again, and goes with what waited', async () => {
   const seen = async () =>
-    (await readNow(server.app.room.calls)).lanes.find(({ name }) => name === 'interactive')
+    (await readNow(server.app.services.calls)).lanes.find(({ name }) => name === 'interactive')
   await server.app.setLane('interactive', { enabled: false })
   const { id } = await server.app.submit(slow, 1)
   await sampled()
   await plantClaimedDuty(database.sql, 'sample')
   expect(await seen()).toMatchObject({ depth: 1, reason: 'lane interactive is paused' })
-  const samples = await latestSamples(server.app.room.calls)
+  const samples = await latestSamples(server.app.services.calls)
   expect(samples).toMatchObject([{ lane: 'interactive', depth: 1, reason: 'lane interactive is paused' }])
   await server.app.cancel(id)
   expect(await seen()).toMatchObject({ depth: 0, reason: null })
@@ -207,9 +207,9 @@ test('the line of failures is made of the jobs that their number counts, whether
      select 'bad', class_id, 'failed', 'oh', clock_timestamp() - t.ago, clock_timestamp() - t.ago
        from sluice.tasks, (values (interval '130 s'), (interval '20 minutes')) t(ago) where name = 'bad'`,
   )
-  await database.sql('delete from sluice.moments')
+  await database.sql('delete from sluice.snapshots')
   const { points, failures } = await client.series({ minutes: 5 })
-  const { failedPerMinute, failedLastHour } = await readNow(server.app.room.calls)
+  const { failedPerMinute, failedLastHour } = await readNow(server.app.services.calls)
   expect([points.length, failures.length]).toEqual([0, 5])
   expect(failures[2]!.failed).toBeGreaterThan(0)
   const drawn = failures.reduce((sum, { failed }) => sum + failed!, 0)
@@ -231,7 +231,7 @@ test('jobs inside workflows that wait for somebody to approve them can be listed
     `; job ${waiting[0]!.id} (gated) waits for somebody to approve it`,
   )
   expect((await client.listJobsPage({ status: ['awaiting_approval'] })).jobs).toEqual([])
-  const { states, steps } = await readNow(server.app.room.calls)
+  const { states, steps } = await readNow(server.app.services.calls)
   expect([states.awaiting_approval, steps.awaiting_approval]).toEqual([0, 1])
   expect(steps).toMatchObject({ scheduled: 0, retrying: 0, queued: 0, running: 0 })
 })

@@ -47,7 +47,7 @@ test('a locked lane is named with its holder by Now, doctor, /readyz and why', a
 
   const holder = new RegExp(`is locked by pid ${pid} \\(forgetful, idle in transaction for \\d+s\\)`)
   const cure = `run: select pg_terminate_backend(${pid})`
-  const { calls } = server.app.room
+  const { calls } = server.app.services
   const onNow = await until(
     async () => (await readNow(calls)).findings.find(({ rule }) => rule === 'lane_locked'),
     'Now to name the lock',
@@ -94,7 +94,7 @@ test('a session that holds the row of a running job is named by Now, doctor and 
     `blocks Sluice: pid ${pid} \\(forgetful, idle in transaction for \\d+s\\) holds a lock on a row of sluice\\.claims, and .*sluice-cycle.* waited \\d+`,
   )
   const cure = `End its transaction, or run: select pg_terminate_backend(${pid})`
-  const { calls } = server.app.room
+  const { calls } = server.app.services
   const onNow = await until(
     async () => (await readNow(calls)).findings.find(({ rule }) => rule === 'session_blocks'),
     'Now to name the session',
@@ -130,7 +130,7 @@ test('a session that only refers to a lane does not count as holding it, and doe
   // In this order the row names both of them.
   await referring.query('begin')
   await referring.query("select 1 from sluice.lanes where name = 'open' for key share")
-  const { calls } = server.app.room
+  const { calls } = server.app.services
   const locked = async () => (await readNow(calls)).findings.filter(({ rule }) => rule === 'lane_locked')
   await until(async () => {
     const { rows } = await referring.query("select now() < clock_timestamp() - interval '1100 ms' as old")

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { JobEvents } from '../../src/engine/streams/job-events.ts'
 import { type Sluice, sluice, task } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
-import { whenGone } from '../../src/server/http/when-gone.ts'
+import { onDisconnect } from '../../src/server/http/on-disconnect.ts'
 import { OpenStreams } from '../../src/server/stream/open-streams.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -30,7 +30,7 @@ afterAll(async () => {
   await app.close()
 })
 beforeEach(() => {
-  events = new JobEvents(app.room.db, app.room.listener, 'test', log)
+  events = new JobEvents(app.services.db, app.services.listener, 'test', log)
   streams = new OpenStreams(events, log)
 })
 
@@ -58,11 +58,11 @@ test('for a reader that went away before its stream was opened nothing is kept',
 test('whoever waits for a client to go hears of it once, also when it had gone before', async () => {
   const { sent, response } = await arrived()
   const told: string[] = []
-  whenGone(response, () => told.push('later'))
+  onDisconnect(response, () => told.push('later'))
   const closed = once(response, 'close')
   sent.destroy()
   await closed
-  whenGone(response, () => told.push('at once'))
+  onDisconnect(response, () => told.push('at once'))
   expect(told).toEqual(['later', 'at once'])
 })
 

@@ -1,4 +1,4 @@
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { declareSchedules } from '../../src/engine/schedules/declare-schedules.ts'
@@ -72,7 +72,7 @@ export class Probes {
   }
 
   async job(owner: string, name = 'plain', options: object = {}, input: unknown = null): Promise<string> {
-    const { submitter, toSubmission } = this.server.app.room
+    const { submitter, toSubmission } = this.server.app.services
     return (await submitter.submit(await toSubmission(name, input, options, owner))).id
   }
 
@@ -92,7 +92,7 @@ export class Probes {
 
   async schedule(owner: string): Promise<string> {
     const name = this.mark()
-    const { calls } = this.server.app.room
+    const { calls } = this.server.app.services
     // As a program does: one that is declared can also be reset.
     const fields = readSchedule({ task: 'plain', cron: '0 3 * * *' }, name)
     await declareSchedules(calls, { [name]: fields }, owner, { debug() {}, info() {}, warn() {}, error() {} })
@@ -102,9 +102,9 @@ export class Probes {
   async keyId(name: string, role: string): Promise<string> {
     // A worker's key names nothing: then nobody who has its permission may do less.
     const runs = role === 'platform_admin' ? EVERYTHING : undefined
-    const { db } = this.server.app.room
+    const { db } = this.server.app.services
     const author = authorOfDatabase('test')
-    return (await transactForCallers(db, (tx) => createKey(tx, { name, role, runs }, author))).id
+    return (await transactWithRetries(db, (tx) => createKey(tx, { name, role, runs }, author))).id
   }
 
   /** Sends a request whose parameters are filled in. */

@@ -155,7 +155,7 @@ describe('a conflict on a key that is shared', () => {
     // Its tick of yesterday is made up for.
     const yesterday = new Date((await readClockOf(database.sql)).getTime() - 86_400_000)
     await moveTicks(database.sql, new Date(yesterday.setUTCHours(3, 0, 0, 0)), ['curious'])
-    await fireDue(server.app.room.calls, { debug() {}, info() {}, warn() {}, error() {} })
+    await fireDue(server.app.services.calls, { debug() {}, info() {}, warn() {}, error() {} })
     const path = '/schedules/curious/firings'
     const { firings } = (await server.call('GET', path, { key: keys.bob })).json<{ firings: object[] }>()
     const [record] = firings

@@ -165,7 +165,7 @@ describe('in a transaction of the caller', () => {
 
 test('doctor recommends the limit where several owners submit', async () => {
   for (const owner of [await somebody(), await somebody()]) expect((await owner.submit()).status).toBe(202)
-  const examine = () => checkOwners({ db: server.app.room.calls })
+  const examine = () => checkOwners({ db: server.app.services.calls })
   expect(await examine()).toEqual([expect.objectContaining({ check: 'owners', level: 'ok' })])
   await admission({ maxPerOwner: null })
   expect(await examine()).toEqual([
@@ -186,7 +186,7 @@ test('shows the limit and who has the most jobs, in the admission, the metrics a
   const metrics = await server.at('GET', '/metrics', { key: operator })
   expect(metrics.text).toMatch(/^sluice_admission_max_per_owner 20$/m)
   expect(metrics.text).toMatch(/^sluice_admission_busiest_owner 20$/m)
-  const { admission: now, findings } = await readNow(server.app.room.calls)
+  const { admission: now, findings } = await readNow(server.app.services.calls)
   expect(now).toMatchObject({ maxPerOwner: 20, owners: { [ann.name]: 20 } })
   expect(findings).toContainEqual(
     expect.objectContaining({ rule: 'owner_limit_reached', subject: `owner ${ann.name}` }),
@@ -206,12 +206,12 @@ test(
       for (const { id } of jobs)
         expect((await server.call('DELETE', `/jobs/${id}`, { key: each.key })).status).toBe(200)
     }
-    const { admission: now, findings } = await readNow(server.app.room.calls)
+    const { admission: now, findings } = await readNow(server.app.services.calls)
     expect(now.owners).toMatchObject({ [ann.name]: 20 })
     expect(findings).toContainEqual(
       expect.objectContaining({ rule: 'owner_limit_reached', subject: `owner ${ann.name}` }),
     )
-    await tendAdmission(server.app.room.calls)
+    await tendAdmission(server.app.services.calls)
     const bounds = await readOwnerBounds(database.sql)
     expect(bounds.get(ann.name)).toBe(20)
     for (const { name } of idle) expect(bounds.get(name)).toBeUndefined()

@@ -90,7 +90,7 @@ describe('the protocol', () => {
     const job = await submit({ n: 1 })
     const { jobs } = await cycle(id, {})
     const findings = async () =>
-      (await readNow(server.app.room.calls)).findings.filter(({ rule }) => rule === 'worker_blocked')
+      (await readNow(server.app.services.calls)).findings.filter(({ rule }) => rule === 'worker_blocked')
     const path = `/workers/${id}/heartbeat`
     const blocked = { forMs: 7300, tasks: ['echo'] }
     expect((await server.call('POST', path, { key, body: { blocked } })).status).toBe(200)
@@ -442,15 +442,15 @@ describe('a key', () => {
     )
     const [own, theirs] = keys.map((each) => each.key_id) as [string, string]
     const { app } = server
-    const { room } = app
+    const { services } = app
     const log = pino({ level: 'silent' })
-    const connections = new ServerConnections(room.db.url, room.heartbeatMs)
+    const connections = new ServerConnections(services.db.url, services.heartbeatMs)
     onTestFinished(() => connections.close())
     // One that knows no worker yet: both wait for the same look.
-    const tallies = refusalTallies(room.calls, log)
+    const tallies = refusalTallies(services.calls, log)
     const workers = new RemoteWorkers({
       app,
-      room,
+      services,
       connections,
       log,
       ...tallies,

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { offerSignIn } from '../../src/engine/access/sessions.ts'
 import { task } from '../../src/index.ts'
@@ -37,8 +37,8 @@ beforeAll(async () => {
 
   const created = await server.call('POST', '/keys', { key: admin, body: { name: 'made', role: 'viewer' } })
   secrets.set('a key that was made', created.json<{ key: string }>().key)
-  const { db } = server.app.room
-  const signIn = await transactForCallers(db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+  const { db } = server.app.services
+  const signIn = await transactWithRetries(db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
   secrets.set('a token for one session', signIn!)
   const signedIn = await server.call('POST', '/session', { body: { token: signIn } })
   const cookie = signedIn.headers['set-cookie']![0]!.split(';')[0]!

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { offerSignIn } from '../../src/engine/access/sessions.ts'
 import { useDatabase } from '../support/database.ts'
@@ -110,8 +110,8 @@ describe('signing in', () => {
   })
 
   test('with a token that was offered works once', async () => {
-    const { db } = server.app.room
-    const offer = () => transactForCallers(db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+    const { db } = server.app.services
+    const offer = () => transactWithRetries(db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
     const token = (await offer())!
     expect(token).toMatch(/^slt_[A-Za-z0-9_-]{43}$/)
     const answers = await Promise.all(

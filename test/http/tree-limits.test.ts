@@ -98,7 +98,7 @@ test('results that are too large together come one workflow after the other, and
     const { id } = await run('sum', ['x'.repeat(100_000), 'y'.repeat(100_000)])
     wanted.push({ parent: id, place: 0 }, { parent: id, place: 1 })
   }
-  const load = (bytes: number) => loadOutcomes(server.app.room.calls, wanted, bytes)
+  const load = (bytes: number) => loadOutcomes(server.app.services.calls, wanted, bytes)
   const [first, second] = [...new Set(wanted.map(({ parent }) => parent))]
   expect((await load(10_000_000)).length).toBe(6)
   // The first and second workflow's, but not the third's. Each takes a few KiB on disk.

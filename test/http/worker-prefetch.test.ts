@@ -144,7 +144,7 @@ async function waiting(): Promise<string[]> {
 async function hintsAreHeard(): Promise<void> {
   const last = 'the last hint, which says nothing to anybody'
   const heard = new Set<string>()
-  const { listener } = server.app.room
+  const { listener } = server.app.services
   onTestFinished(listener.subscribe((topic) => void heard.add(topic)))
   await database.sql(`select pg_notify('sluice', $1)`, [last])
   await until(() => heard.has(last), 'the last hint to be heard')

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { model, task } from '../../src/index.ts'
-import { DEFAULT_RULES } from '../../src/policy/picture.ts'
+import { DEFAULT_RULES } from '../../src/policy/plan-input.ts'
 import { type ArrivalDescription, generate } from '../../src/policy/sim/generate.ts'
 import { type Measures, measure } from '../../src/policy/sim/measure.ts'
 import { POLICIES, type PolicyName } from '../../src/policy/sim/policies/by-name.ts'

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/db/database.ts'
-import { forCallers, transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries, withRetries } from '../../src/db/with-retries.ts'
 import { readAudit } from '../../src/engine/access/audit-list.ts'
 import { authenticate } from '../../src/engine/access/authenticate.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
@@ -28,10 +28,10 @@ import { patiently } from './until.ts'
  */
 export async function liveAccess(db: Database, round: number): Promise<string[]> {
   const violations: string[] = []
-  const calls = forCallers(db)
+  const calls = withRetries(db)
   const author = authorOfDatabase('life')
-  const change = <T>(what: string, work: Parameters<typeof transactForCallers<T>>[1]) =>
-    repeated(what, () => transactForCallers(db, work))
+  const change = <T>(what: string, work: Parameters<typeof transactWithRetries<T>>[1]) =>
+    repeated(what, () => transactWithRetries(db, work))
   const expect = (what: string, expected: unknown, found: unknown) => {
     if (expected !== found) violations.push(`${what}: ${found} instead of ${expected}`)
   }

@@ -24,7 +24,7 @@ export const LIFE_POOLS = { life: { min: 0, max: 2 } }
 
 /** Pools that are changed and set back, on an address where any statement may fail. */
 export async function liveFleet(app: Sluice): Promise<string[]> {
-  const { calls } = app.room
+  const { calls } = app.services
   await repeated('setPool', () => setPool(calls, 'life', { max: 7, idle: '5m' }, 'life'))
   const { max, idleMs } = await repeated('getPool', () => getPool(calls, 'life'))
   const again = await repeated('forgetPoolChanges', () => forgetPoolChanges(calls, 'life', 'life'))
@@ -35,7 +35,7 @@ export async function liveFleet(app: Sluice): Promise<string[]> {
 
 /** A worker without work. Asked for again because the answer was lost, it has been let go already. */
 async function leave(app: Sluice): Promise<string[]> {
-  const { calls } = app.room
+  const { calls } = app.services
   const idler = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: [], labels: {} }
   const id = await repeated('register', () =>
     registerWorker(calls, { ...idler, name: 'idler', pool: 'life' }),
@@ -49,7 +49,7 @@ async function leave(app: Sluice): Promise<string[]> {
 
 /** A request for workers from its beginning to its end. However answers are lost, there is one, and it ends. */
 async function liveRequest(app: Sluice): Promise<string[]> {
-  const { calls } = app.room
+  const { calls } = app.services
   const ask = async () => {
     const seen = (await lookAtPool(calls, 'life', 0))!
     // Left open by a life that was cut off.

@@ -2,7 +2,7 @@ import { Agent, type IncomingHttpHeaders, request as send } from 'node:http'
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import { afterAll, beforeAll } from 'vitest'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import { type Sluice, type SluiceOptions, sluice } from '../../src/index.ts'
@@ -81,10 +81,10 @@ export async function startTestServer(
     at,
     call: (method, path, request) => at(method, `/api/v1${path}`, request),
     async keyOf(role, name = `${role}-${++keys}`) {
-      const { db } = app.room
+      const { db } = app.services
       const author = authorOfDatabase('test')
       const runs = role === 'worker' || role === 'platform_admin' ? EVERYTHING : undefined
-      return (await transactForCallers(db, (tx) => createKey(tx, { name, role, runs }, author))).key
+      return (await transactWithRetries(db, (tx) => createKey(tx, { name, role, runs }, author))).key
     },
     async stop() {
       await running.stop()

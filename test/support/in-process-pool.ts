@@ -105,7 +105,7 @@ export function useInProcessPool(database: TestDatabase, apps: Apps) {
       const provisioner = new InProcess({ ...options, database: database.url })
       const keeper = (more: object = {}) => {
         const made = new FleetKeeper({
-          db: app.room.db,
+          db: app.services.db,
           log: silent,
           name: 'test',
           provisioners: new Map([['burst', provisioner]]),

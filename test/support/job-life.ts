@@ -311,7 +311,7 @@ export class JobLife {
         repeated('submit', () => app.submit('gated', null, { key: `${key}-${this.#round}` })),
       ),
     )
-    await repeated('isChosenBy', () => isChosenBy(app.room.calls, yes!.id, 'somebody'))
+    await repeated('isChosenBy', () => isChosenBy(app.services.calls, yes!.id, 'somebody'))
     await once('approve', () => app.approve(yes!.id))
     await once('reject', () => app.reject(no!.id, 'not today'))
     this.#expect('approved', (await settled(yes!)).result)
@@ -395,7 +395,7 @@ export class JobLife {
     await repeated('laneOverrides', () => app.laneOverrides())
     await repeated('deleteLane', () => unless('UNKNOWN_LANE', app.deleteLane('spare', { moveTo: 'life' })))
     await repeated('moveTask', () => app.moveTask('held', null))
-    await repeated('checkLaneChoice', () => checkLaneChoice(app.room.calls, 'held', 'life', true))
+    await repeated('checkLaneChoice', () => checkLaneChoice(app.services.calls, 'held', 'life', true))
     await repeated('deleteTask', () => unless('UNKNOWN_TASK', app.deleteTask('never-known')))
   }
 
@@ -492,7 +492,7 @@ export class JobLife {
     const fanOut = await patiently(() => this.#busyFanOut(job.id), `a child of workflow ${job.id} to run`)
     await repeated('resizeWindow', () => app.resizeWindow(fanOut, 2))
     await repeated('why', () => app.why(fanOut))
-    await repeated('readPage', () => readPage(app.room.calls, { status: ['running'] }, undefined, 10))
+    await repeated('readPage', () => readPage(app.services.calls, { status: ['running'] }, undefined, 10))
     const children = await repeated('listJobs', () => app.listJobs({ parent: fanOut }))
     const waiting = children.find(({ state }) => state === 'waiting')
     if (waiting !== undefined) await repeated('why', () => app.why(waiting.id))
@@ -511,8 +511,8 @@ export class JobLife {
     await settled(job)
     const tree = await repeated('tree', () => app.tree(job.id))
     const item = tree.children[1]!.children[2]!
-    await repeated('stripOf', () => stripOf(app.room.calls, tree.children[1]!.id, 2))
-    await repeated('childrenOf', () => childrenOf(app.room.calls, tree.children[1]!.id, { limit: 2 }))
+    await repeated('stripOf', () => stripOf(app.services.calls, tree.children[1]!.id, 2))
+    await repeated('childrenOf', () => childrenOf(app.services.calls, tree.children[1]!.id, { limit: 2 }))
     await repeated('trace', () => app.trace(item.id))
     await repeated('dry retry', () => app.retry(job.id, { from: 'fan', dryRun: true }))
     await once('retry', () => app.retry(job.id, { from: 'first', input: { n: 8 } }))

@@ -21,7 +21,7 @@ export async function liveLists(app: Sluice, sql: Sql, round: number): Promise<s
 }
 
 async function bulk(app: Sluice, sql: Sql, tag: string): Promise<string[]> {
-  const { db, calls } = app.room
+  const { db, calls } = app.services
   const jobs = await repeated('submitMany', () =>
     app.submitMany('plain', [{ n: 1 }, { n: 2 }], {
       each: (_, n) => ({ key: `${tag}-${n}` }),
@@ -62,7 +62,7 @@ async function bulk(app: Sluice, sql: Sql, tag: string): Promise<string[]> {
 }
 
 async function stream(app: Sluice, round: number): Promise<string[]> {
-  const { db, listener } = app.room
+  const { db, listener } = app.services
   const nothing = () => {}
   const log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
   const events = new JobEvents(db, listener, randomUUID(), log)

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Database } from '../../src/db/database.ts'
-import { forCallers, transactForCallers } from '../../src/db/for-callers.ts'
 import { translateError } from '../../src/db/sqlstate.ts'
+import { transactWithRetries, withRetries } from '../../src/db/with-retries.ts'
 import { WorkerSession } from '../../src/engine/dispatch/worker-session.ts'
 import {
   appendRemoteLogs,
@@ -53,7 +53,7 @@ function newTask() {
  */
 export async function liveRemotely(app: Sluice, db: Database, round: number): Promise<string[]> {
   const violations: string[] = []
-  const calls = forCallers(db)
+  const calls = withRetries(db)
   const call = <T>(what: string, work: () => Promise<T>) =>
     repeated(what, () =>
       work().catch((error: unknown) => {
@@ -65,7 +65,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
     const facts = { ...identity, tasks: [TASK.name], labels: {}, keyId: KEY, processLimit: 1 }
     for (;;) {
       const [registered] = await call('register', () =>
-        transactForCallers(db, (tx) =>
+        transactWithRetries(db, (tx) =>
           registerRemoteWorkers(tx, [facts], [TASK, newTask()], TASK, { lanes: ['*'], highestPriority: 100 }),
         ),
       )

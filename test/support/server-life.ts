@@ -14,7 +14,7 @@ import { patiently } from './until.ts'
 
 /** What a server looks at and sets up, on an address where any statement may fail. */
 export async function liveServer(app: Sluice): Promise<void> {
-  const { calls } = app.room
+  const { calls } = app.services
   await repeated('check a name', () => new NameKinds(calls).check('plain', 'task'))
   await repeated('systemStatus', () => systemStatus(calls))
   await repeated('readNow', () => readNow(calls))

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { transactForCallers } from '../../src/db/for-callers.ts'
+import { transactWithRetries } from '../../src/db/with-retries.ts'
 import { authorOfDatabase } from '../../src/engine/access/author.ts'
 import { createKey } from '../../src/engine/access/keys.ts'
 import {
@@ -33,7 +33,9 @@ export function worksThroughServers(): boolean {
 export async function workerKey(app: Sluice): Promise<string> {
   // Workers of one machine share its devices: their keys have one owner.
   const about = { name: 'machine', role: 'worker', runs: EVERYTHING }
-  const made = await transactForCallers(app.room.db, (tx) => createKey(tx, about, authorOfDatabase('test')))
+  const made = await transactWithRetries(app.services.db, (tx) =>
+    createKey(tx, about, authorOfDatabase('test')),
+  )
   return made.key
 }
 
@@ -48,7 +50,7 @@ export function throughServer(app: Sluice, options: SluiceOptions, log: Log): Sl
     const silent = pino({ level: 'silent' })
     server ??= startServer({ app, log: silent, host: '127.0.0.1', port: 0, graceMs: 2000 })
     // A key alone joins no pool.
-    const { inPool, request = inPool && (await plantRequest(app.room.db.url, inPool)) } = rest
+    const { inPool, request = inPool && (await plantRequest(app.services.db.url, inPool)) } = rest
     return remoteWorker({
       server: (await server).url,
       key: await workerKey(app),

@@ -63,10 +63,10 @@ begin
     return;
   end if;
 
-  delete from sluice.reservations r using sluice.drawn_v1(p_budget) d
+  delete from sluice.reservations r using sluice.devices_of_plan_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
-  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.drawn_v1(p_budget) d;
+  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
   v_offers := sluice.offers_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)

@@ -9,7 +9,7 @@ declare
   v_offer text;
 begin
   perform set_config('synchronous_commit', 'off', true);
-  v_offer := sluice.offer_v1();   -- once for all of them
+  v_offer := sluice.catalogue_stamp_v1();   -- once for all of them
   return query
   with own as materialized (
     select w.id from sluice.workers w where w.id = any (p_workers) and w.ended_at is null order by w.id for no key update skip locked

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Sluice } from '../../app/app.ts'
 import { loadConfig } from '../../config/load-config.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { authorOfDatabase } from '../../engine/access/author.ts'
 import { offerSignIn } from '../../engine/access/sessions.ts'
 import { SETTINGS } from '../../model/settings.ts'
@@ -82,12 +82,12 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
 
 /** A program without tasks is still a server: others may work. */
 async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void> {
-  if (app.room.tasks.byName.size === 0) {
+  if (app.services.tasks.byName.size === 0) {
     log.info({}, 'no worker in this process: no config names a task; --tour brings some to look at')
     return
   }
   // It would take everything, and no pool would ever be asked for anything.
-  const { pools } = app.room.settings
+  const { pools } = app.services.settings
   if (pools.size > 0 && options.capacity === undefined && options.tour !== true) {
     log.info(
       { pools: [...pools.keys()] },
@@ -106,7 +106,7 @@ async function sayWhere(
 ): Promise<void> {
   // A pipe mostly ends in a log, which others read for longer than 15 minutes.
   const token = world.out.isTerminal
-    ? await transactForCallers(app.room.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
+    ? await transactWithRetries(app.services.db, (tx) => offerSignIn(tx, authorOfDatabase('up')))
     : undefined
   const signIn = token === undefined ? undefined : `${url}/#token=${token}`
   if (options.json === true) {

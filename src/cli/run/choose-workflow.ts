@@ -1,6 +1,6 @@
 import { checkPerJob } from '../../app/check-uses.ts'
-import { type Elsewhere, findElsewhere } from '../../app/find-elsewhere.ts'
 import { TaskSet } from '../../app/task-set.ts'
+import { findTasksOfOtherPrograms, type TaskOfOtherProgram } from '../../app/tasks-of-other-programs.ts'
 import { WorkflowSet } from '../../app/workflow-set.ts'
 import type { LoadedConfig } from '../../config/load-config.ts'
 import { SluiceError } from '../../errors.ts'
@@ -14,7 +14,7 @@ import { HINT } from '../report-error.ts'
 export interface RunnableFile {
   readonly tasks: ReadonlyMap<string, AnyTask>
   /** Of tasks and steps, what other programs must bring. */
-  readonly elsewhere: readonly Elsewhere[]
+  readonly elsewhere: readonly TaskOfOtherProgram[]
   readonly workflows: WorkflowSet
 }
 
@@ -23,7 +23,7 @@ export function checkFile(config: LoadedConfig): RunnableFile {
   const tasks = new TaskSet(config.tasks as readonly AnyTask[], config, {})
   checkPerJob(tasks.byName, config)
   const workflows = new WorkflowSet(config.workflows, config, tasks)
-  return { tasks: tasks.byName, elsewhere: findElsewhere(config, tasks, workflows), workflows }
+  return { tasks: tasks.byName, elsewhere: findTasksOfOtherPrograms(config, tasks, workflows), workflows }
 }
 
 /**

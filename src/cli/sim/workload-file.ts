@@ -14,7 +14,7 @@ import {
   type Problem,
   type Reader,
 } from '../../model/setting-value.ts'
-import { DEFAULT_RULES } from '../../policy/picture.ts'
+import { DEFAULT_RULES } from '../../policy/plan-input.ts'
 import type { ArrivalDescription, Description, ModelDescription } from '../../policy/sim/generate.ts'
 import type { Loss, SimDevice } from '../../policy/sim/workload.ts'
 

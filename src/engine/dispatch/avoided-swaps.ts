@@ -1,9 +1,9 @@
 import type { Start } from '../../policy/decision.ts'
-import type { StoredPicture } from '../../store/load-picture.ts'
+import type { StoredPlanInput } from '../../store/load-plan-input.ts'
 
 type Seen = {
-  readonly queues: readonly Pick<StoredPicture['queues'][number], 'class' | 'model' | 'since' | 'depth'>[]
-  readonly residents: readonly Pick<StoredPicture['residents'][number], 'model'>[]
+  readonly queues: readonly Pick<StoredPlanInput['queues'][number], 'class' | 'model' | 'since' | 'depth'>[]
+  readonly residents: readonly Pick<StoredPlanInput['residents'][number], 'model'>[]
 }
 
 /**

@@ -4,13 +4,13 @@ import { hasCode, messageOf } from '../../errors.ts'
 import type { EndedAttempt } from '../../model/assignment.ts'
 import type { ModelNews, ModelOnDevice } from '../../model/device.ts'
 import { MAX_COUNT } from '../../model/setting-value.ts'
-import { LEARNING } from '../../policy/picture.ts'
 import { plan } from '../../policy/plan.ts'
-import { loadPicture, type StoredPicture } from '../../store/load-picture.ts'
+import { LEARNING } from '../../policy/plan-input.ts'
+import { loadPlanInput, type StoredPlanInput } from '../../store/load-plan-input.ts'
 import { settleUses } from '../../store/settle-uses.ts'
 import { resolveUses } from '../submit/resolve-uses.ts'
 import { AvoidedSwaps } from './avoided-swaps.ts'
-import { readPicture, sharedOf } from './read-picture.ts'
+import { readPlanInput, sharedOf } from './read-plan-input.ts'
 
 /** Others are told at most this often that they may find room now; they look by themselves too. */
 const HINT_MS = 20
@@ -135,11 +135,11 @@ export class BudgetPlanner {
     }
   }
 
-  async #look({ workerId, classes, ended, news }: BudgetRequest): Promise<StoredPicture> {
+  async #look({ workerId, classes, ended, news }: BudgetRequest): Promise<StoredPlanInput> {
     const soon = { ended: ended.map(({ id }) => id), unloaded: news?.unloaded ?? [] }
     const ids = classes.map(({ id }) => id)
-    const picture = await loadPicture(this.#db, workerId, ids, soon)
-    const unread = picture.queues.flatMap(({ task, uses, perJob, unread }) =>
+    const input = await loadPlanInput(this.#db, workerId, ids, soon)
+    const unread = input.queues.flatMap(({ task, uses, perJob, unread }) =>
       (unread ?? []).map(({ id, input }) => {
         try {
           return { id, uses: resolveUses(task, uses, perJob, input) }
@@ -148,18 +148,18 @@ export class BudgetPlanner {
         }
       }),
     )
-    if (unread.length === 0) return picture
+    if (unread.length === 0) return input
     await settleUses(this.#db, unread)
-    return loadPicture(this.#db, workerId, ids, soon)
+    return loadPlanInput(this.#db, workerId, ids, soon)
   }
 
-  #decide(request: BudgetRequest, picture: StoredPicture, notes: object): BudgetedCycle {
+  #decide(request: BudgetRequest, input: StoredPlanInput, notes: object): BudgetedCycle {
     const { workerId, classes, models, free, ended } = request
-    const view = readPicture(picture, workerId, free, new Map(classes.map(({ id, max }) => [id, max])))
+    const view = readPlanInput(input, workerId, free, new Map(classes.map(({ id, max }) => [id, max])))
     const decided = plan(view)
-    const mine = picture.residents.filter(({ worker }) => worker === workerId)
+    const mine = input.residents.filter(({ worker }) => worker === workerId)
     this.#holdsCopies = mine.length > 0 || decided.starts.some(({ newResident }) => newResident)
-    const going = decided.unloads.map(({ resident }) => picture.residents[Number(resident)]!)
+    const going = decided.unloads.map(({ resident }) => input.residents[Number(resident)]!)
     // Its tasks no longer draw from budgets: nobody would ever come for it, and only the worker's end would free its room.
     const left = mine.filter((copy) => !models.has(copy.model) && !copy.unloading && copy.running === 0)
     going.push(...left.filter((copy) => !going.includes(copy)))
@@ -171,7 +171,7 @@ export class BudgetPlanner {
     this.#dueAt = performance.now() + (outOfMemory ? 0 : decided.lookAgainMs)
     this.#startedSome = decided.starts.length > 0
     const starts = decided.starts.map(({ classId, count, model, places, newResident }) => {
-      const queue = picture.queues.find((each) => each.class === classId)!
+      const queue = input.queues.find((each) => each.class === classId)!
       const { expressed } = queue
       return {
         class: classId,
@@ -179,13 +179,13 @@ export class BudgetPlanner {
         model,
         new: newResident,
         places,
-        shared: sharedOf(queue, picture),
+        shared: sharedOf(queue, input),
         expressed,
       }
     })
     const counts = new Map<number, number>()
     for (const { class: id, count } of starts) counts.set(id, (counts.get(id) ?? 0) + count)
-    const avoided = this.#avoided.count(picture, decided.starts)
+    const avoided = this.#avoided.count(input, decided.starts)
     const budget = written({
       ...notes,
       ...(starts.length > 0 && { starts }),

@@ -29,7 +29,8 @@ export interface Held {
 }
 
 /** What a cycle asks for. */
-export interface Ask extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limits' | 'news' | 'prefetch'> {
+export interface ClaimRequest
+  extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limits' | 'news' | 'prefetch'> {
   /** The lanes to look at. Left out: all. */
   readonly lanes?: ReadonlySet<string> | undefined
   /** More endings follow, which make room for jobs that have started: these are reported with the last. */
@@ -37,7 +38,7 @@ export interface Ask extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limi
 }
 
 /** What the database knows of the worker that asks. */
-export interface Asker {
+export interface ClaimingWorker {
   readonly workerId: string
   /** In the order every cycle must name them. */
   readonly lanes: readonly string[]
@@ -153,10 +154,10 @@ export class Claiming {
    * budgets are always looked at, because they are planned together.
    */
   async prepare(
-    asker: Asker,
+    asker: ClaimingWorker,
     ended: readonly EndedAttempt[],
     begun: readonly JobAttempt[],
-    ask: Ask,
+    ask: ClaimRequest,
   ): Promise<PreparedClaim> {
     const { lanes, held } = asker
     const { free, freeProcesses, limits, prefetch } = ask
@@ -278,10 +279,10 @@ export class Claiming {
 
   /** Plans the classes that draw from budgets. A worker without such classes does nothing here. */
   async #plan(
-    { workerId, held }: Asker,
+    { workerId, held }: ClaimingWorker,
     open: readonly Claimable[],
     ended: readonly EndedAttempt[],
-    { free, news }: Ask,
+    { free, news }: ClaimRequest,
   ): Promise<{ readonly budget: string | null; readonly counts: ReadonlyMap<number, number> }> {
     const { isBudgeted, models } = this.#offer
     // Jobs that drew from budgets may have left models behind.
@@ -301,7 +302,7 @@ export class Claiming {
 
 /** How many of these jobs are of each lane. */
 function countBy(
-  { lanes, held }: Asker,
+  { lanes, held }: ClaimingWorker,
   jobs: readonly JobAttempt[],
   counts: (held: Held) => boolean,
 ): number[] {

@@ -15,7 +15,7 @@ import { type Resynced, resyncWorker } from '../../store/resync-worker.ts'
 import { type Begun, type CycleRows, howManyFit, runCycle } from '../../store/run-cycle.ts'
 import type { Log } from '../log.ts'
 import { workerEnded } from '../operate/worker-control.ts'
-import { type Ask, Claiming, type Held } from './claiming.ts'
+import { Claiming, type ClaimRequest, type Held } from './claiming.ts'
 import { Offer, type Served } from './offer.ts'
 import { SlotKeeper } from './slot-keeper.ts'
 
@@ -23,7 +23,7 @@ import { SlotKeeper } from './slot-keeper.ts'
 const TRIES = 3
 /** The other kinds only end an attempt. */
 const ENDS_JOB: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
-const NOTHING: Ask = { free: 0, freeProcesses: 0 }
+const NOTHING: ClaimRequest = { free: 0, freeProcesses: 0 }
 const IN_AGREEMENT = { lost: [], undelivered: [] } as const
 const ENDS_TWICE = 'DRIFT: a job that has an outcome was to end again; the first outcome stands'
 const REFUSED = 'some endings were refused: this worker no longer held the jobs'
@@ -47,7 +47,7 @@ export interface SessionOptions extends Served {
 type CatchUpRequest = Pick<CycleRequest, 'running' | 'ended' | 'prefetch'>
 
 /** A request, with the lanes to look at. Left out: all. */
-export type SessionRequest = CycleRequest & Pick<Ask, 'lanes'>
+export type SessionRequest = CycleRequest & Pick<ClaimRequest, 'lanes'>
 
 /**
  * One worker as the database sees it: the lanes it serves, the jobs it holds, and whether that picture can be trusted. A worker with
@@ -295,7 +295,7 @@ export class WorkerSession {
    */
   async #send(
     ended: readonly EndedAttempt[],
-    ask: Ask,
+    ask: ClaimRequest,
     recorded: Set<string>,
   ): Promise<{ readonly rows: readonly ClaimedRow[]; readonly isWhole: boolean }> {
     const fits = howManyFit(ended)
@@ -320,7 +320,7 @@ export class WorkerSession {
   /** An ending that the database cannot store fails its job instead of holding up the others. */
   async #sendOneByOne(
     ended: readonly EndedAttempt[],
-    nothing: Ask,
+    nothing: ClaimRequest,
     error: unknown,
     recorded: Set<string>,
   ): Promise<void> {
@@ -333,7 +333,7 @@ export class WorkerSession {
   }
 
   /** One cycle, and what it teaches. All of `ended` must be held. */
-  async #run(ended: readonly EndedAttempt[], ask: Ask, recorded: Set<string>): Promise<CycleRows> {
+  async #run(ended: readonly EndedAttempt[], ask: ClaimRequest, recorded: Set<string>): Promise<CycleRows> {
     const asker = { workerId: this.#workerId, lanes: this.#lanes, held: this.#held }
     const begun = this.#begun(ended, ask)
     const claim = await this.claiming.prepare(asker, ended, begun, ask)
@@ -360,7 +360,7 @@ export class WorkerSession {
    * Assigned jobs that the worker has started and that go on. What has ended with them has to be in the same cycle. In the slots of those that have ended since
    * it was sent others may run by now, which a resync has given back as started.
    */
-  #begun(ended: readonly EndedAttempt[], { prefetch, isPart = false }: Ask): (JobAttempt & Begun)[] {
+  #begun(ended: readonly EndedAttempt[], { prefetch, isPart = false }: ClaimRequest): (JobAttempt & Begun)[] {
     if (isPart || this.#assigned.size === 0) return []
     const over = new Set(ended.map(({ id }) => id))
     const begun: (JobAttempt & Begun)[] = []
@@ -456,7 +456,7 @@ function givenAgain(assignment: Assignment): Assignment {
 }
 
 /** Jobs that were assigned keep running in the slots that they were counted in. */
-function claimingNothing({ prefetch }: Ask): Ask {
+function claimingNothing({ prefetch }: ClaimRequest): ClaimRequest {
   const part = { ...NOTHING, isPart: true }
   return prefetch === undefined
     ? part

@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { checkStorable, invalidArgument } from '../../model/argument.ts'
 import { ACTIVE_STATUSES, type JobStatus, statusOf } from '../../model/job.ts'
 import { toStorableText } from '../../model/json.ts'
@@ -111,7 +111,7 @@ async function actOnBatch(
   ids: readonly string[],
   author: BulkAuthor,
 ): Promise<number> {
-  const rows = await transactForCallers(db, async (tx) => {
+  const rows = await transactWithRetries(db, async (tx) => {
     const done =
       action.action === 'cancel'
         ? await cancelAll(tx, ids, action.reason)

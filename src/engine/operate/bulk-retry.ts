@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { SluiceError } from '../../errors.ts'
 import { addReruns, NO_RERUNS, type Reruns } from '../../model/reruns.ts'
 import { findRoots, type RootedJob } from '../../store/find-roots.ts'
@@ -110,7 +110,7 @@ async function retryOne(
   if (dryRun && !root.isTree)
     return { root: root.rootId, name: root.name, jobs: 1, superseded: 0, refused: [] }
   if (dryRun) return planRetry(db, root.rootId, options)
-  return transactForCallers(db, async (tx) => {
+  return transactWithRetries(db, async (tx) => {
     const retried = await retry(tx, root.rootId, options, author.name)
     const after = retryFacts(retried, options)
     await writeDown(tx, author, 'job.retry', [{ target: `job ${root.rootId}`, before: null, after }])

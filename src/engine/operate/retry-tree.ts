@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Database, Queryable } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
 import { sqlState, translateError } from '../../db/sqlstate.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkFlag, checkList, checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
 import { isFailed, isFinal } from '../../model/job.ts'
@@ -104,7 +104,7 @@ export async function retry(
 export async function planRetry(db: Database, id: string, options: TreeRetryOptions = {}): Promise<Retried> {
   let planned: Retried | undefined
   try {
-    await transactForCallers(db, async (tx) => {
+    await transactWithRetries(db, async (tx) => {
       const retried = await retry(tx, id, options, 'dry run')
       await checkDeferred(tx)
       planned = retried

@@ -11,7 +11,7 @@ import { type NewLogLine, readNewLogs } from '../../store/read-new-logs.ts'
 import { type WatchedRow, watchJobs } from '../../store/watch-jobs.ts'
 import type { Log } from '../log.ts'
 import { type EventSink, JobFeed } from './job-feed.ts'
-import { differ, type Picture, toPicture } from './job-picture.ts'
+import { differ, type TreeSnapshot, toTreeSnapshot } from './tree-snapshot.ts'
 
 /** Between looks while nothing is hinted at. Progress and lines come with no hint. */
 const LOOK_MS = 500
@@ -42,8 +42,8 @@ interface Watch {
   levels: number
   readonly feeds: Set<JobFeed>
   /** As of the last two looks: the older one is told, once the lines before it have been. */
-  now: Picture | undefined
-  told: Picture | undefined
+  now: TreeSnapshot | undefined
+  told: TreeSnapshot | undefined
   looks: number
 }
 
@@ -188,7 +188,7 @@ export class JobEvents {
     await announceWaiting(this.#db, this.#process, ANNOUNCE_MS)
   }
 
-  /** Makes a new picture of everything watched. */
+  /** Makes a new tree of everything watched. */
   async #see(watches: readonly Watch[]): Promise<void> {
     const { snapshot, rows } = await watchJobs(this.#db, watches, WIDE)
     const byWatch = new Map<number, WatchedRow[]>()
@@ -206,7 +206,7 @@ export class JobEvents {
       watch.now =
         snapshot === undefined || own.length === 0
           ? undefined
-          : toPicture(own.slice(0, MOST_JOBS), parseSnapshot(snapshot), watch.now)
+          : toTreeSnapshot(own.slice(0, MOST_JOBS), parseSnapshot(snapshot), watch.now)
     })
   }
 
@@ -246,7 +246,7 @@ export class JobEvents {
   }
 
   #tellStates(watch: Watch): void {
-    const root = (picture: Picture | undefined) => picture?.nodes.find(({ row }) => row.id === watch.id)
+    const root = (tree: TreeSnapshot | undefined) => tree?.nodes.find(({ row }) => row.id === watch.id)
     const gone = watch.looks > 1 && watch.told === undefined && watch.now === undefined
     const job = root(watch.told)
     const end = gone

@@ -1,7 +1,7 @@
 import { includes } from '../../model/snapshot.ts'
 import { type StreamPosition, writePosition } from '../../model/stream-position.ts'
 import type { NewLogLine } from '../../store/read-new-logs.ts'
-import { type Change, changesSince, type Picture, xidOf } from './job-picture.ts'
+import { type Change, changesSince, type TreeSnapshot, xidOf } from './tree-snapshot.ts'
 
 /** Something that happened to a job. Whoever has heard it goes on from its `id`. */
 export interface JobEvent extends StreamedEvent {
@@ -64,18 +64,18 @@ export class JobFeed {
     if (upTo > this.line) this.#position = { ...this.#position, line: upTo }
   }
 
-  /** Tells what it has not been told of a picture, and of its end when the job has ended. */
-  tellStates(picture: Picture, end: string | undefined): void {
+  /** Tells what it has not been told of a tree, and of its end when the job has ended. */
+  tellStates(tree: TreeSnapshot, end: string | undefined): void {
     const { part, seen } = this.#position
     if (part !== undefined) {
       // Cut off in the middle of a look: first the rest of that.
-      const rest = changesSince(picture, seen).filter(
+      const rest = changesSince(tree, seen).filter(
         (change) =>
           includes(part.snapshot, xidOf(change)) && isAfter(change, { job: part.job, half: part.half }),
       )
       this.#tell(rest, part.snapshot)
     }
-    this.#tell(changesSince(picture, this.#position.seen), picture.snapshot)
+    this.#tell(changesSince(tree, this.#position.seen), tree.snapshot)
     if (end === undefined) return
     this.#position = { ...this.#position, ended: true }
     this.#send('end', end)
@@ -83,7 +83,7 @@ export class JobFeed {
     this.sink.end()
   }
 
-  #tell(changes: readonly Change[], snapshot: Picture['snapshot']): void {
+  #tell(changes: readonly Change[], snapshot: TreeSnapshot['snapshot']): void {
     for (const { node, half } of changes) {
       this.#position = { ...this.#position, part: { job: BigInt(node.row.id), half, snapshot } }
       if (half === 0) this.#send('state', node.state)

@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../../db/database.ts'
-import { forCallers, transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries, withRetries } from '../../db/with-retries.ts'
 import { SluiceError } from '../../errors.ts'
 import { isFinal, statusOf } from '../../model/job.ts'
 import { findResult, type KeptResult, lookForResult } from '../../store/find-result.ts'
@@ -37,11 +37,11 @@ export async function ensureResult(
   { submitter, gate }: { readonly submitter: Submitter; readonly gate: AdmissionGate },
 ): Promise<Ensured> {
   const { name, key, owner, caller } = wanted
-  const kept = await findResult(forCallers(db), name, key, input, owner, caller)
+  const kept = await findResult(withRetries(db), name, key, input, owner, caller)
   if (kept !== undefined) return given(kept)
   try {
     return await gate.pass([submission], () =>
-      transactForCallers(db, async (tx): Promise<Ensured> => {
+      transactWithRetries(db, async (tx): Promise<Ensured> => {
         const [job] = await submitter.submitIn(tx, [submission])
         if (job!.attached) return { done: false, jobId: job!.id, attached: true }
         // A job may have ended since the first look. Then this one is not needed.

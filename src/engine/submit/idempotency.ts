@@ -1,5 +1,5 @@
 import type { Database, Queryable } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { SluiceError } from '../../errors.ts'
 import { keepAnswer, pruneAnswers, takeIdempotencyKey } from '../../store/keep-answer.ts'
 
@@ -36,7 +36,7 @@ export async function answerOnce<T>(
   work: (tx: Queryable) => Promise<T>,
 ): Promise<OnceAnswer<T>> {
   for (;;) {
-    const answer = await transactForCallers(db, (tx) => attempt(tx, request, work)).catch((error) => {
+    const answer = await transactWithRetries(db, (tx) => attempt(tx, request, work)).catch((error) => {
       if (error === TAKEN) return undefined
       throw error
     })

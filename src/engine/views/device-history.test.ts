@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
-import type { DeviceMoment, ModelMoment, Moment } from '../../store/read-moment.ts'
+import type { DeviceSnapshot, ModelSnapshot, SystemSnapshot } from '../../store/read-snapshot.ts'
 import { devicesOver } from './device-history.ts'
 
-const on = (model: string, running = 0, state: ModelMoment['state'] = 'loaded'): ModelMoment => ({
+const on = (model: string, running = 0, state: ModelSnapshot['state'] = 'loaded'): ModelSnapshot => ({
   model,
   worker: 'w',
   state,
   running,
 })
 
-function moment(seconds: number, models: readonly ModelMoment[]): Moment {
-  const device: DeviceMoment = {
+function moment(seconds: number, models: readonly ModelSnapshot[]): SystemSnapshot {
+  const device: DeviceSnapshot = {
     budget: 'vram',
     key: 'gpu',
     host: 'h',
@@ -23,7 +23,7 @@ function moment(seconds: number, models: readonly ModelMoment[]): Moment {
     lostAt: null,
     models,
   }
-  return { at: seconds * 1000, devices: [device] } as unknown as Moment
+  return { at: seconds * 1000, devices: [device] } as unknown as SystemSnapshot
 }
 
 test('a model that stays is one span; one that comes back after a while is another', () => {

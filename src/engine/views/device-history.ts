@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/database.ts'
-import { type DeviceMoment, listMoments, type PastMoment } from '../../store/read-moment.ts'
+import { type DeviceSnapshot, listSnapshots, type PastSnapshot } from '../../store/read-snapshot.ts'
 import { SERIES_MS } from './now.ts'
 
 /** A model on a device for a time. */
@@ -21,7 +21,7 @@ export interface DevicePoint {
 }
 
 export interface DeviceHistory
-  extends Pick<DeviceMoment, 'budget' | 'key' | 'host' | 'name' | 'bytes' | 'capacity'> {
+  extends Pick<DeviceSnapshot, 'budget' | 'key' | 'host' | 'name' | 'bytes' | 'capacity'> {
   readonly points: readonly DevicePoint[]
   readonly spans: readonly ModelSpan[]
 }
@@ -42,12 +42,12 @@ export async function readDeviceHistory(
   minutes: number,
   mostPoints: number = DEVICE_POINTS,
 ): Promise<DeviceHistory[]> {
-  return devicesOver(await listMoments(db, minutes * 60_000), mostPoints)
+  return devicesOver(await listSnapshots(db, minutes * 60_000), mostPoints)
 }
 
 /** @param moments Oldest first. */
 export function devicesOver(
-  moments: readonly PastMoment[],
+  moments: readonly PastSnapshot[],
   mostPoints: number = DEVICE_POINTS,
 ): DeviceHistory[] {
   const devices = new Map<string, DeviceDraft>()
@@ -84,12 +84,12 @@ interface OpenSpan {
 }
 
 class DeviceDraft {
-  #last: DeviceMoment | undefined
+  #last: DeviceSnapshot | undefined
   readonly #points: DevicePoint[] = []
   readonly #spans: OpenSpan[] = []
   readonly #open = new Map<string, OpenSpan>()
 
-  see(at: number, device: DeviceMoment): void {
+  see(at: number, device: DeviceSnapshot): void {
     const { held, measuredUsed, running, models } = device
     this.#last = device
     this.#points.push({ at: new Date(at), held, measuredUsed, running })

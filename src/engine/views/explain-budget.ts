@@ -5,8 +5,8 @@ import { plan } from '../../policy/plan.ts'
 import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
 import { listDevices, type StoredDevice } from '../../store/list-devices.ts'
 import { listPlanners } from '../../store/list-planners.ts'
-import { loadPicture } from '../../store/load-picture.ts'
-import { readPicture } from '../dispatch/read-picture.ts'
+import { loadPlanInput } from '../../store/load-plan-input.ts'
+import { readPlanInput } from '../dispatch/read-plan-input.ts'
 
 /** What a job waits for that draws from budgets. Fields that do not apply are null. */
 export interface BudgetWait {
@@ -61,10 +61,10 @@ async function explainIn(db: Queryable, jobId: string, task: string): Promise<Bu
   const workers = await listPlanners(db, MOST_WORKERS, jobId)
   let best: { verdict: Verdict; model: string | null } | undefined
   for (const { id, free, classes } of workers) {
-    const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] }, jobId)
-    const queues = picture.queues.filter((queue) => queue.task === task)
+    const input = await loadPlanInput(db, id, classes, { ended: [], unloaded: [] }, jobId)
+    const queues = input.queues.filter((queue) => queue.task === task)
     if (queues.length === 0) return undefined
-    const decided = plan(readPicture(picture, id, free, new Map(classes.map((each) => [each, 1_000_000]))))
+    const decided = plan(readPlanInput(input, id, free, new Map(classes.map((each) => [each, 1_000_000]))))
     const own = new Set(queues.map((queue) => queue.class))
     if (queues.some((queue) => queue.depth === 1) && decided.starts.some(({ classId }) => own.has(classId)))
       return undefined

@@ -2,7 +2,7 @@ import type { Queryable } from '../../db/database.ts'
 import { type Attention, needsAttention } from '../../model/attention.ts'
 import { findBlockingSessions } from '../../store/find-blocking-sessions.ts'
 import { findLaneLocks } from '../../store/find-lane-locks.ts'
-import { type Moment, readMoment } from '../../store/read-moment.ts'
+import { readSnapshot, type SystemSnapshot } from '../../store/read-snapshot.ts'
 import { foresee } from '../workflows/foresee.ts'
 
 /** Of many fan-outs that will fail these are named. */
@@ -11,8 +11,8 @@ const MOST_NAMED = 20
 /** How the system stands, and what of it needs attention. Now, `doctor` and `/readyz` all read this. */
 export async function findAttention(
   db: Queryable,
-): Promise<{ readonly moment: Moment; readonly findings: Attention[] }> {
-  const moment = await readMoment(db)
+): Promise<{ readonly moment: SystemSnapshot; readonly findings: Attention[] }> {
+  const moment = await readSnapshot(db)
   const { failing } = moment.concerns
   const why = await foresee(db, failing)
   const doomed = failing

@@ -4,8 +4,8 @@ import { plan } from '../../policy/plan.ts'
 import type { BudgetQueue } from '../../store/list-budget-queues.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { type LivePlanner, listPlanners } from '../../store/list-planners.ts'
-import { loadPicture } from '../../store/load-picture.ts'
-import { readPicture } from '../dispatch/read-picture.ts'
+import { loadPlanInput } from '../../store/load-plan-input.ts'
+import { readPlanInput } from '../dispatch/read-plan-input.ts'
 import { compareCloseness, describeVerdict, MOST_WORKERS, type Subject } from './explain-budget.ts'
 
 /** What the policy would do with a queue now. `starts`: with the next look. `no-worker`: nobody is there who could. */
@@ -50,9 +50,9 @@ export async function lookAhead(
   const found = new Found(queues, there, await listLanes(db))
   for (const worker of await listPlanners(db, MOST_WORKERS)) {
     const { id, free, classes } = worker
-    const picture = await loadPicture(db, id, classes, { ended: [], unloaded: [] })
+    const input = await loadPlanInput(db, id, classes, { ended: [], unloaded: [] })
     const most = new Map(classes.map((each) => [each, 1_000_000]))
-    found.add(worker, plan(readPicture(picture, id, free, most)))
+    found.add(worker, plan(readPlanInput(input, id, free, most)))
   }
   return found.tell()
 }

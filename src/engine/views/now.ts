@@ -2,26 +2,33 @@ import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
 import { COUNTED_FAILURES } from '../../model/counted-up-to.ts'
 import { countFailures } from '../../store/count-failures.ts'
-import { type LaneMoment, listMoments, type Moment, type PastMoment } from '../../store/read-moment.ts'
+import {
+  type LaneSnapshot,
+  listSnapshots,
+  type PastSnapshot,
+  type SystemSnapshot,
+} from '../../store/read-snapshot.ts'
 import { findAttention } from './find-attention.ts'
 
 /** How the system stands, as people are shown it. */
 export interface Now
   extends Omit<
-    Moment,
+    SystemSnapshot,
     'at' | 'admission' | 'lanes' | 'failed' | 'recovered' | 'refused' | 'devices' | 'concerns'
   > {
   readonly at: Date
-  readonly admission: Moment['admission'] & {
+  readonly admission: SystemSnapshot['admission'] & {
     readonly refusedPerMinute: number
     /** Seconds that a refused caller would be told now; `null`: there is room. */
     readonly retryAfter: number | null
   }
-  readonly lanes: readonly (Omit<LaneMoment, 'oldestAt'> & {
+  readonly lanes: readonly (Omit<LaneSnapshot, 'oldestAt'> & {
     readonly oldestAt: Date | null
     readonly waitedMs: number
   })[]
-  readonly devices: readonly (Omit<Moment['devices'][number], 'lostAt'> & { readonly lostAt: Date | null })[]
+  readonly devices: readonly (Omit<SystemSnapshot['devices'][number], 'lostAt'> & {
+    readonly lostAt: Date | null
+  })[]
   readonly failedPerMinute: number
   readonly failedLastHour: number
   readonly recoveredPerMinute: number
@@ -36,10 +43,10 @@ export interface Now
 export interface SeriesPoint {
   readonly at: Date
   readonly active: number | null
-  readonly lanes: readonly (Pick<LaneMoment, 'name' | 'running' | 'held' | 'depth'> & {
+  readonly lanes: readonly (Pick<LaneSnapshot, 'name' | 'running' | 'held' | 'depth'> & {
     readonly waitedMs: number
   })[]
-  readonly workers: Pick<Moment['workers'], 'live' | 'busy' | 'running'>
+  readonly workers: Pick<SystemSnapshot['workers'], 'live' | 'busy' | 'running'>
   readonly recoveredPerMinute: number
   readonly refusedPerMinute: number
 }
@@ -67,7 +74,7 @@ export async function readNow(db: Queryable): Promise<Now> {
   return toNow(moment, findings)
 }
 
-function toNow(moment: Moment, findings: readonly Attention[]): Now {
+function toNow(moment: SystemSnapshot, findings: readonly Attention[]): Now {
   const { at, admission, lanes, devices, failed, recovered, refused, concerns: _, ...rest } = moment
   return {
     ...rest,
@@ -92,13 +99,13 @@ function toNow(moment: Moment, findings: readonly Attention[]): Now {
   }
 }
 
-function retryAfter({ maxActive, active, drainRate }: Moment['admission']): number | null {
+function retryAfter({ maxActive, active, drainRate }: SystemSnapshot['admission']): number | null {
   if (maxActive === null || active === null || active < maxActive) return null
   if (drainRate < 0.001) return UNKNOWN_RETRY
   return Math.max(1, Math.min(LONGEST_RETRY, Math.ceil((active - maxActive + 1) / drainRate)))
 }
 
-function waitedMs(at: number, { oldestAt }: LaneMoment): number {
+function waitedMs(at: number, { oldestAt }: LaneSnapshot): number {
   return oldestAt === null ? 0 : Math.max(0, at - oldestAt)
 }
 
@@ -107,7 +114,7 @@ function waitedMs(at: number, { oldestAt }: LaneMoment): number {
  * of each minute, whether anybody looked then or not.
  */
 export async function readSeries(db: Queryable, minutes: number): Promise<Series> {
-  const points = (await listMoments(db, minutes * 60_000)).map(toPoint)
+  const points = (await listSnapshots(db, minutes * 60_000)).map(toPoint)
   const counted = await countFailures(db, minutes, COUNTED_FAILURES)
   return { points, failures: failuresOf(counted, minutes) }
 }
@@ -125,7 +132,7 @@ function failuresOf(
   })
 }
 
-function toPoint({ at, admission, lanes, workers, recovered, refused }: PastMoment): SeriesPoint {
+function toPoint({ at, admission, lanes, workers, recovered, refused }: PastSnapshot): SeriesPoint {
   return {
     at: new Date(at),
     active: admission.active,

@@ -1,4 +1,4 @@
-import type { Rules } from '../picture.ts'
+import type { Rules } from '../plan-input.ts'
 import { Seeded } from './seeded.ts'
 import type { Arrival, Loss, SimDevice, SimModel, Workload } from './workload.ts'
 

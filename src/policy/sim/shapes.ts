@@ -1,4 +1,4 @@
-import { DEFAULT_RULES } from '../picture.ts'
+import { DEFAULT_RULES } from '../plan-input.ts'
 import type { Description, ModelDescription } from './generate.ts'
 import { Seeded } from './seeded.ts'
 import type { Arrival, SimDevice } from './workload.ts'

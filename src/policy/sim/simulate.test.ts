@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DEFAULT_RULES } from '../picture.ts'
+import { DEFAULT_RULES } from '../plan-input.ts'
 import { compare } from './compare.ts'
 import type { ArrivalDescription, Description, ModelDescription } from './generate.ts'
 import { generate } from './generate.ts'

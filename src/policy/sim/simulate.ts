@@ -1,4 +1,4 @@
-import { LEARNING } from '../picture.ts'
+import { LEARNING } from '../plan-input.ts'
 import { EventQueue } from './event-queue.ts'
 import { type Move, type SimCopy, Stage } from './stage.ts'
 import type { Loss, SimJob, Workload } from './workload.ts'

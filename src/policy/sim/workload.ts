@@ -1,4 +1,4 @@
-import type { Rules } from '../picture.ts'
+import type { Rules } from '../plan-input.ts'
 
 /** The one budget of a simulation. */
 export const MEMORY = 'memory'

@@ -65,7 +65,7 @@ export class Identification {
       const caller = await this.check(request, 'key', token, () =>
         authenticate(this.#parts.connections.keys, token),
       )
-      if (this.#parts.room.gate.shut) this.#remember(authorization, caller, askedAt)
+      if (this.#parts.services.gate.shut) this.#remember(authorization, caller, askedAt)
       return caller
     }
     const token = readSessionCookie(request)
@@ -150,7 +150,7 @@ export class Identification {
 
   async #record(request: FastifyRequest, address: string): Promise<void> {
     if (!this.#parts.wrongKeys.admit(`address ${address}`, WRONG_KEY)) return
-    await audit(this.#parts.room.calls, {
+    await audit(this.#parts.services.calls, {
       ...WRONG_KEY,
       target: `address ${address}`,
       requestId: request.id,

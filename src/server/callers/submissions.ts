@@ -1,12 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import type { EngineRoom } from '../../app/app.ts'
+import type { Services } from '../../app/app.ts'
 import { type SubmitOptions, traced } from '../../app/submission.ts'
 import type { Submission, SubmissionAuthor } from '../../engine/submit/submitter.ts'
 import { type TraceHeaders, traceOfRequest } from '../../tracing.ts'
 
 /** A submission on behalf of the caller. */
 export async function submissionOf(
-  room: EngineRoom,
+  services: Services,
   { caller, headers }: FastifyRequest,
   name: string,
   input: unknown,
@@ -14,7 +14,7 @@ export async function submissionOf(
   author: SubmissionAuthor,
 ): Promise<Submission> {
   const submission = traced(
-    await room.toSubmission(name, input, options, caller.name),
+    await services.toSubmission(name, input, options, caller.name),
     traceOfRequest(headers as TraceHeaders),
   )
   return { ...submission, author }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Database, Queryable } from '../../db/database.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { answerOnce } from '../../engine/submit/idempotency.ts'
 import type { Server } from '../parts.ts'
 
@@ -33,7 +33,7 @@ export async function once<T>(
   work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
   const key = idempotencyKey(request)
-  if (key === undefined) return transactForCallers(db, work)
+  if (key === undefined) return transactWithRetries(db, work)
   const { answer, replayed: isRepeat } = await answerOnce(
     db,
     { owner: request.caller.name, key, hash: hashOf(request) },

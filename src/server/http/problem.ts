@@ -32,10 +32,10 @@ const UNSAID: Partial<Record<ErrorCode, string>> = {
 const DISCARDED_BYTES = 64 * 1024 * 1024
 
 /** Answers every error as problem+json, and logs those that are the server's own. */
-export function registerProblems(server: Server, { room }: ServerParts): void {
+export function registerProblems(server: Server, { services }: ServerParts): void {
   server.setErrorHandler((error, request, reply) =>
     namesHolder(error, request)
-      ? hideHolder(room.calls, request, error).then((heard) => sendProblem(heard, request, reply))
+      ? hideHolder(services.calls, request, error).then((heard) => sendProblem(heard, request, reply))
       : sendProblem(error, request, reply),
   )
 }

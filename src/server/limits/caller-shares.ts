@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { SluiceError } from '../../errors.ts'
-import { whenGone } from '../http/when-gone.ts'
+import { onDisconnect } from '../http/on-disconnect.ts'
 import type { Server } from '../parts.ts'
 
 declare module 'fastify' {
@@ -102,7 +102,7 @@ export function registerCallerShares(server: Server, limits: ShareLimits): void 
     if (caller === null || wanted === 0) return
     const held: Held = { free: await shares.take(caller.keyId, wanted), isHandled: false, isGone: false }
     all.set(request, held)
-    whenGone(reply.raw, () => {
+    onDisconnect(reply.raw, () => {
       held.isGone = true
       if (!held.isHandled) held.free()
     })

@@ -1,6 +1,6 @@
 import { Database, type Queryable } from '../../db/database.ts'
-import { forCallers } from '../../db/for-callers.ts'
 import { OutageWatch } from '../../db/outage-watch.ts'
+import { withRetries } from '../../db/with-retries.ts'
 
 /** One lookup of keys on its way, one to follow. */
 const KEY_CONNECTIONS = 2
@@ -32,7 +32,7 @@ export class ServerConnections {
 
   constructor(url: string, heartbeatMs: number) {
     this.#keys = new Database({ url, maxConnections: KEY_CONNECTIONS, applicationName: 'sluice-keys' })
-    this.keys = forCallers(this.#keys)
+    this.keys = withRetries(this.#keys)
     this.cycles = new Database({
       url,
       maxConnections: CYCLE_CONNECTIONS,
@@ -51,7 +51,7 @@ export class ServerConnections {
       applicationName: 'sluice-probe',
       statementTimeoutMs: PROBE_TIMEOUT_MS,
     })
-    this.probe = forCallers(this.#probe)
+    this.probe = withRetries(this.#probe)
     this.#watch = new OutageWatch(url, [this.#keys, this.cycles, this.beats])
   }
 

@@ -40,7 +40,7 @@ export function refuseEarly(
 ): void {
   const http = server.server
   const [handle] = http.listeners('request') as [RequestListener]
-  const { gate } = parts.room
+  const { gate } = parts.services
   const submission = Compile(SubmitBody)
   const texts = new WeakMap<Refused, string>()
 

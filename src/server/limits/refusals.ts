@@ -18,7 +18,7 @@ export async function recordRefusal(
   const { caller } = request
   const refusal = { actor: caller.name, keyId: caller.keyId, action, refused }
   if (!parts.refusals.admit(`key ${caller.keyId}`, refusal)) return
-  await audit(parts.room.calls, {
+  await audit(parts.services.calls, {
     ...refusal,
     target,
     requestId: request.id,

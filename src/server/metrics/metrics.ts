@@ -50,8 +50,8 @@ export class Metrics {
 
   constructor(parts: ServerParts) {
     this.#parts = parts
-    this.#claims = new ClaimWatch(parts.room.calls)
-    this.#refusals = new Tally(parts.room.calls, 'refused')
+    this.#claims = new ClaimWatch(parts.services.calls)
+    this.#refusals = new Tally(parts.services.calls, 'refused')
     const registers = [this.#registry]
     collectDefaultMetrics({ register: this.#registry })
     const gauge = <L extends string>(name: string, help: string, labelNames: L[] = []) =>
@@ -154,7 +154,7 @@ export class Metrics {
 
   async #read(): Promise<string> {
     try {
-      const { calls } = this.#parts.room
+      const { calls } = this.#parts.services
       const [status, admission, claims] = [
         await systemStatus(calls),
         await getAdmission(calls),

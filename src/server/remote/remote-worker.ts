@@ -5,9 +5,9 @@ import type { Log } from '../../engine/log.ts'
 import type { CycleAnswer, JobAttempt } from '../../model/assignment.ts'
 import { allows, checkLaneScope } from '../../model/run-scope.ts'
 import { IdlePoll, type IdleWorker, namedBy, type RemoteCycle, saysNothing } from './idle-poll.ts'
-import type { IdleRoom } from './idle-room.ts'
+import type { IdlePolls } from './idle-polls.ts'
 import { prefetchOf, RECALL, RecallFirst, type RemoteAnswer, seenBy } from './prefetch.ts'
-import type { Turnstile } from './turnstile.ts'
+import type { Semaphore } from './semaphore.ts'
 
 /** The answer that said it may have been lost. */
 const UNLOAD_AGAIN_MS = 2000
@@ -53,8 +53,8 @@ export class RemoteWorker implements IdleWorker {
   readonly session: WorkerSession
   /** Lanes of what it ran when this server first heard of it: until its first cycle here nothing else is known. */
   readonly #lanesBefore: readonly string[]
-  readonly #room: IdleRoom
-  readonly #returns: Turnstile
+  readonly #idlePolls: IdlePolls
+  readonly #returns: Semaphore
   #last: Promise<unknown> = Promise.resolve()
   #giveBack: NodeJS.Timeout | undefined
   #offer: string | undefined
@@ -71,17 +71,17 @@ export class RemoteWorker implements IdleWorker {
   constructor(
     worker: StoredWorker,
     parts: {
-      readonly room: IdleRoom
+      readonly idlePolls: IdlePolls
       readonly db: Queryable
       readonly cycles: RawQueryable
       readonly resync: (workerId: string) => Promise<Resynced | undefined>
-      readonly returns: Turnstile
+      readonly returns: Semaphore
       readonly log: Log
       /** Whether hints arrive. */
       readonly hears: () => boolean
     },
   ) {
-    const { room, db, cycles, resync, log, hears } = parts
+    const { idlePolls, db, cycles, resync, log, hears } = parts
     this.id = worker.id
     this.name = worker.name
     this.keyId = worker.keyId
@@ -92,10 +92,10 @@ export class RemoteWorker implements IdleWorker {
     this.hasPooled = worker.pooled.length > 0
     const { tasks, labels, pooled } = worker
     this.#likeness = JSON.stringify([[...tasks].sort(), Object.entries(labels).sort(), [...pooled].sort()])
-    this.#room = room
+    this.#idlePolls = idlePolls
     this.#returns = parts.returns
-    this.#ordersTold = room.ordersTold
-    this.#slotHints = room.slotHints
+    this.#ordersTold = idlePolls.ordersTold
+    this.#slotHints = idlePolls.slotHints
     this.#lanesBefore = worker.heldLanes
     this.session = new WorkerSession({
       ...{ db, connection: cycles, tasks, labels, processTasks: new Set(pooled), resync, log, hears },
@@ -136,10 +136,10 @@ export class RemoteWorker implements IdleWorker {
   async cycle(request: WaitingCycle, onGone: (gone: () => void) => void): Promise<RemoteAnswer> {
     this.usedAt = performance.now()
     // Only the answer to its newest request counts for the worker.
-    this.#room.end(this.id)
+    this.#idlePolls.end(this.id)
     if (request.resync) this.session.markOutOfStep()
     if (this.#mustRecall(request)) return RECALL
-    const { readyHints } = this.#room
+    const { readyHints } = this.#idlePolls
     if (this.#mayRest(request)) return this.#wait(request, readyHints, onGone)
     const waits = request.waitMs > 0 && request.ended.length === 0 && request.news === undefined
     // One that comes with nothing and holds nothing is looked for with its like: of 500 that come at once, one looks.
@@ -179,7 +179,7 @@ export class RemoteWorker implements IdleWorker {
 
   /** Whether something has happened to lanes or slots since its last cycle, and it has jobs that may have to go back because of it. */
   #mustRecall({ prefetch }: WaitingCycle): boolean {
-    const { slotHints } = this.#room
+    const { slotHints } = this.#idlePolls
     const hasNew = slotHints !== this.#slotHints
     this.#slotHints = slotHints
     return hasNew && prefetch !== undefined && prefetch.waiting.length > 0
@@ -226,7 +226,7 @@ export class RemoteWorker implements IdleWorker {
       this.session.markOutOfStep()
     }
     // Its next question names what it runs.
-    if (beat.resync) this.#room.end(this.id)
+    if (beat.resync) this.#idlePolls.end(this.id)
     if (this.#offer !== beat.offer) {
       this.#offer = beat.offer
       this.#slotHints = -1
@@ -248,7 +248,7 @@ export class RemoteWorker implements IdleWorker {
 
   close(): void {
     clearTimeout(this.#giveBack)
-    this.#room.end(this.id)
+    this.#idlePolls.end(this.id)
   }
 
   async #wait(
@@ -258,12 +258,12 @@ export class RemoteWorker implements IdleWorker {
   ): Promise<RemoteAnswer> {
     const poll = new IdlePoll(this, request, request.waitMs, request.checkRight)
     onGone(() => poll.end())
-    const answer = await this.#room.wait(poll, readyHints, this.#ordersTold)
-    this.#ordersTold = this.#room.ordersTold
+    const answer = await this.#idlePolls.wait(poll, readyHints, this.#ordersTold)
+    this.#ordersTold = this.#idlePolls.ordersTold
     this.draining = answer.orders?.draining ?? this.draining
     if (answer.assignments.length === 0 && !answer.again && request.limits === undefined) {
       const { free, freeProcesses } = request
-      this.#rested = { readyHints: this.#room.readyHints, free, freeProcesses }
+      this.#rested = { readyHints: this.#idlePolls.readyHints, free, freeProcesses }
     }
     return answer
   }
@@ -273,7 +273,7 @@ export class RemoteWorker implements IdleWorker {
     const rested = this.#rested
     return (
       rested !== undefined &&
-      rested.readyHints === this.#room.readyHints &&
+      rested.readyHints === this.#idlePolls.readyHints &&
       request.waitMs > 0 &&
       !request.resync &&
       request.ended.length === 0 &&

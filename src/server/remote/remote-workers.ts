@@ -1,5 +1,5 @@
 import type { Database, Queryable, Row, Statement } from '../../db/database.ts'
-import { forCallers, transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries, withRetries } from '../../db/with-retries.ts'
 import type { Caller } from '../../engine/access/caller.ts'
 import {
   type Beat,
@@ -31,12 +31,12 @@ import { checkWorkerScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { ServerParts } from '../parts.ts'
-import { IdleRoom } from './idle-room.ts'
+import { Batcher } from './batcher.ts'
+import { IdlePolls } from './idle-polls.ts'
 import { LateEndings } from './late-endings.ts'
 import { type RemoteAnswer, readSeen } from './prefetch.ts'
 import { RemoteWorker, type WaitingCycle } from './remote-worker.ts'
-import { Together } from './together.ts'
-import { Turnstile } from './turnstile.ts'
+import { Semaphore } from './semaphore.ts'
 
 const STALE_KEPT_MS = 2000
 /**
@@ -79,29 +79,29 @@ export class RemoteWorkers {
   readonly #parts: ServerParts
   readonly #cycles: Database
   readonly #beats: Database
-  readonly #room: IdleRoom
+  readonly #idlePolls: IdlePolls
   readonly #workers = new Map<string, Promise<RemoteWorker>>()
-  readonly #registrations: Together<Registration, RegisteredWorker>
-  readonly #loads: Together<string, StoredWorker | undefined>
-  readonly #leases: Together<string, Beat | undefined>
-  readonly #done: Together<DoneJobs, undefined>
+  readonly #registrations: Batcher<Registration, RegisteredWorker>
+  readonly #loads: Batcher<string, StoredWorker | undefined>
+  readonly #leases: Batcher<string, Beat | undefined>
+  readonly #done: Batcher<DoneJobs, undefined>
   /** Reads of what many workers have in common: the classes that they can serve. */
-  readonly #reads: Together<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
-  readonly #resyncs: Together<string, Resynced | undefined>
-  readonly #returns = new Turnstile(RETURNS_AT_ONCE)
+  readonly #reads: Batcher<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
+  readonly #resyncs: Batcher<string, Resynced | undefined>
+  readonly #returns = new Semaphore(RETURNS_AT_ONCE)
   readonly #late: LateEndings
   readonly #sweep: NodeJS.Timeout
   readonly #unsubscribe: () => void
   #stale: { readonly at: number; readonly byLane: Promise<ReadonlyMap<string, number>> } | undefined
 
   constructor(parts: ServerParts) {
-    const { calls, listener } = parts.room
+    const { calls, listener } = parts.services
     this.#parts = parts
     this.#cycles = parts.connections.cycles
     this.#beats = parts.connections.beats
-    const forCycles = forCallers(this.#cycles)
-    const forBeats = forCallers(this.#beats)
-    this.#registrations = new Together({
+    const forCycles = withRetries(this.#cycles)
+    const forBeats = withRetries(this.#beats)
+    this.#registrations = new Batcher({
       ...STORM,
       likeness: ({ tasks, plain, lanes, highestPriority }) =>
         JSON.stringify([tasks, plain, lanes, highestPriority]),
@@ -109,18 +109,18 @@ export class RemoteWorkers {
       // A pool that is full, a lane that is not there: the others may be in order.
       blamesOne: (error) => !hasCode(error, 'DATABASE_UNAVAILABLE'),
     })
-    this.#loads = new Together({
+    this.#loads = new Batcher({
       ...STORM,
       answer: (ids) => findRemoteWorkers(forBeats, ids),
     })
-    this.#resyncs = new Together({
+    this.#resyncs = new Batcher({
       ...STORM,
       answer: async (ids) => {
         const resynced = await resyncWorkers(this.#cycles, ids)
         return ids.map((id) => resynced.get(id))
       },
     })
-    this.#leases = new Together({
+    this.#leases = new Batcher({
       ...STORM,
       atOnce: BEATS_AT_ONCE,
       answer: async (ids) => {
@@ -128,14 +128,14 @@ export class RemoteWorkers {
         return ids.map((id) => beats.get(id))
       },
     })
-    this.#done = new Together({
+    this.#done = new Batcher({
       ...STORM,
       answer: async (done) => {
         await noteDone(calls, done)
         return done.map(() => undefined)
       },
     })
-    this.#reads = new Together({
+    this.#reads = new Batcher({
       ...STORM,
       everyMs: 0,
       likeness: ({ statement, values }) => `${statement.name} ${JSON.stringify(values)}`,
@@ -146,7 +146,11 @@ export class RemoteWorkers {
       },
     })
     this.#late = new LateEndings(calls, parts.log)
-    this.#room = new IdleRoom({ listener, loadOrders: (ids) => loadOrders(forCycles, ids), log: parts.log })
+    this.#idlePolls = new IdlePolls({
+      listener,
+      loadOrders: (ids) => loadOrders(forCycles, ids),
+      log: parts.log,
+    })
     this.#unsubscribe = listener.subscribe((topic) => {
       if (topic === 'lane') this.#stale = undefined
     })
@@ -200,7 +204,7 @@ export class RemoteWorkers {
   async #noteEnded(id: string, keyId: string, { ended, running }: WaitingCycle): Promise<void> {
     if (ended.length + running.length === 0) return
     // Only of workers of its own a key may tell anything.
-    const worker = await findEndedWorker(this.#parts.room.calls, id).catch(() => undefined)
+    const worker = await findEndedWorker(this.#parts.services.calls, id).catch(() => undefined)
     if (worker?.keyId !== keyId) return
     const run = ended.filter((each) => !wasNotStarted(each))
     await this.#late.note(worker, [...run, ...running], 'it was declared dead or has left, and came back')
@@ -221,7 +225,7 @@ export class RemoteWorkers {
       this.#parts.log.warn({ error: messageOf(error) }, 'could not note what a worker has done'),
     )
     // Not waited for: a lease is renewed whatever becomes of it, and the next heartbeat asks again.
-    leaveIfDue(this.#parts.room.calls, id, answer, worker.session.idleMs).catch((error: unknown) =>
+    leaveIfDue(this.#parts.services.calls, id, answer, worker.session.idleMs).catch((error: unknown) =>
       this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
     )
     const stale = await this.staleByLane()
@@ -239,7 +243,7 @@ export class RemoteWorkers {
   ): Promise<readonly DeviceBudget[]> {
     const worker = await this.get(id, key)
     worker.noteDevices(readings.length)
-    return reportDevices(this.#parts.room.calls, id, readings)
+    return reportDevices(this.#parts.services.calls, id, readings)
   }
 
   /**
@@ -250,14 +254,14 @@ export class RemoteWorkers {
   async handBack(id: string, key: WorkerKey, jobs: readonly string[], seen: string): Promise<void> {
     const worker = await this.get(id, key)
     const { epoch, newestClaim } = readSeen(seen)
-    await worker.handBack(() => handBack(this.#parts.room.calls, id, jobs, BigInt(newestClaim), epoch))
+    await worker.handBack(() => handBack(this.#parts.services.calls, id, jobs, BigInt(newestClaim), epoch))
   }
 
   async close(id: string, key: WorkerKey, why: string): Promise<void> {
     const worker = await this.get(id, key)
     worker.close()
     await this.#noteDone(worker)
-    await closeRemoteWorker(this.#parts.room.calls, id, why)
+    await closeRemoteWorker(this.#parts.services.calls, id, why)
     this.#forget(id, worker)
   }
 
@@ -285,7 +289,7 @@ export class RemoteWorkers {
   async staleByLane(): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
     if (this.#stale === undefined || now - this.#stale.at > STALE_KEPT_MS) {
-      const byLane = loadStale(forCallers(this.#beats))
+      const byLane = loadStale(withRetries(this.#beats))
       this.#stale = { at: now, byLane }
       byLane.catch(() => {
         this.#stale = undefined
@@ -296,7 +300,7 @@ export class RemoteWorkers {
 
   /** Answers everybody who waits: the server is about to stop. */
   drain(): void {
-    this.#room.close()
+    this.#idlePolls.close()
   }
 
   stop(): void {
@@ -314,13 +318,13 @@ export class RemoteWorkers {
         (await this.#reads.ask({ statement, values })) as R[],
     }
     return new RemoteWorker(stored, {
-      room: this.#room,
+      idlePolls: this.#idlePolls,
       db,
       cycles: this.#cycles,
       resync: (workerId) => this.#resyncs.ask(workerId),
       returns: this.#returns,
       log: this.#parts.log,
-      hears: () => this.#parts.room.listener.hears,
+      hears: () => this.#parts.services.listener.hears,
     })
   }
 
@@ -328,7 +332,7 @@ export class RemoteWorkers {
   async #register(all: readonly Registration[]): Promise<readonly RegisteredWorker[]> {
     const { tasks, plain, lanes, highestPriority } = all[0]!
     const identities = all.map(({ identity }) => identity)
-    return transactForCallers(this.#parts.room.db, (tx) =>
+    return transactWithRetries(this.#parts.services.db, (tx) =>
       registerRemoteWorkers(tx, identities, tasks, plain, { lanes, highestPriority }),
     )
   }

@@ -36,7 +36,8 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
         response: { 200: StatusBody },
       },
     },
-    async () => toStatusBody(await systemStatus(parts.room.calls), await viewBudgets(parts.room.calls)),
+    async () =>
+      toStatusBody(await systemStatus(parts.services.calls), await viewBudgets(parts.services.calls)),
   )
 
   for (const { name, summary, ask } of REQUESTS) {

@@ -7,7 +7,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/admission`: how much may enter, and how far that is used. */
 export function admissionRoutes(server: Server, parts: ServerParts): void {
-  const { calls, gate } = parts.room
+  const { calls, gate } = parts.services
   const tags = ['admission']
 
   server.get(

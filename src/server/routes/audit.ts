@@ -24,7 +24,7 @@ export function auditRoutes(server: Server, parts: ServerParts): void {
         ...(since !== undefined && { since: new Date(since) }),
         ...(until !== undefined && { until: new Date(until) }),
       }
-      const page = await readAudit(parts.room.calls, { ...filter, ...times }, { before, limit })
+      const page = await readAudit(parts.services.calls, { ...filter, ...times }, { before, limit })
       return { entries: page.entries.map(toBody), next: page.next }
     },
   )

@@ -8,7 +8,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/budgets`: what there is, what is held, loaded and waited for; an operator's change to one. */
 export function budgetRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls } = parts.services
   const tags = ['budgets']
 
   server.get(

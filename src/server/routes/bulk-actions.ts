@@ -9,7 +9,7 @@ import { onlyOf } from './job-list.ts'
 
 /** `/jobs/actions`: one action for all jobs that a filter finds. */
 export function bulkActionRoutes(server: Server, parts: ServerParts): void {
-  const { db, calls } = parts.room
+  const { db, calls } = parts.services
   server.post(
     '/jobs/actions',
     {

@@ -21,7 +21,7 @@ export function errorRoutes(server: Server, parts: ServerParts): void {
     },
     async (request) => {
       const { since, task, limit = 50 } = request.query
-      const { groups, looked, complete } = await readErrorGroups(parts.room.calls, {
+      const { groups, looked, complete } = await readErrorGroups(parts.services.calls, {
         since: since === undefined ? undefined : new Date(since),
         task,
         owner: ownerSeen(request),

@@ -8,7 +8,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/fleet`: pools of workers, what overflows, and what was decided about it; an operator's change to a pool. */
 export function fleetRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls } = parts.services
   const tags = ['fleet']
   const view = async (name: string) =>
     toPoolBody((await viewFleet(calls, { pool: name, limit: 1 })).pools[0]!)

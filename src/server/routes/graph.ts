@@ -11,9 +11,9 @@ import type { Server, ServerParts } from '../parts.ts'
 const DEFAULT_BUCKETS = 100
 
 /** `/jobs/:id/graph`, `/strip` and `/children`: a tree as it is drawn, one level of any width at a time. */
-export function graphRoutes(server: Server, { room }: ServerParts): void {
-  const { calls } = room
-  fanOutRoutes(server, room)
+export function graphRoutes(server: Server, { services }: ServerParts): void {
+  const { calls } = services
+  fanOutRoutes(server, services)
   server.get(
     '/jobs/:id/graph',
     {
@@ -44,7 +44,7 @@ export function graphRoutes(server: Server, { room }: ServerParts): void {
   )
 }
 
-function fanOutRoutes(server: Server, { calls }: ServerParts['room']): void {
+function fanOutRoutes(server: Server, { calls }: ServerParts['services']): void {
   const config = { access: 'jobs:read' } as const
   const tags = ['jobs']
 

@@ -121,8 +121,8 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
       const { id } = request.params
       const { dryRun = false, ...options } = request.body ?? {}
       if (dryRun) {
-        await ownJob(parts.room.calls, request, id)
-        return reply.code(200).send(toBody(await planRetry(parts.room.db, id, options)))
+        await ownJob(parts.services.calls, request, id)
+        return reply.code(200).send(toBody(await planRetry(parts.services.db, id, options)))
       }
       const retried = await change(
         parts,

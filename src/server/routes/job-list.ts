@@ -34,7 +34,7 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
       const own = onlyOf(criteria, ownerSeen(request))
       if (own === undefined) return { jobs: [], next: null }
       const page = await readPage(
-        parts.room.calls,
+        parts.services.calls,
         own,
         before === undefined ? cursor : toCursor(before),
         limit,

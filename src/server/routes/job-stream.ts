@@ -15,7 +15,7 @@ export function jobStreamRoutes(
   parts: ServerParts,
   limits: StreamLimits = STREAM_LIMITS,
 ): OpenStreams {
-  const { db, calls, listener } = parts.room
+  const { db, calls, listener } = parts.services
   const events = new JobEvents(db, listener, randomUUID(), parts.log)
   const streams = new OpenStreams(events, parts.log, limits)
   server.addHook('preClose', () => streams.close())

@@ -7,7 +7,7 @@ import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/jobs/:id/why`: what a job waits for, who holds it, and for how long yet. */
-export function jobWhyRoutes(server: Server, { room }: ServerParts): void {
+export function jobWhyRoutes(server: Server, { services }: ServerParts): void {
   server.get(
     '/jobs/:id/why',
     {
@@ -23,8 +23,8 @@ export function jobWhyRoutes(server: Server, { room }: ServerParts): void {
     },
     async (request) => {
       const { id } = request.params
-      await visibleJob(room.calls, request, id)
-      const { job, wait, holders, passedOver, words, ...rest } = await explain(room.calls, id, {
+      await visibleJob(services.calls, request, id)
+      const { job, wait, holders, passedOver, words, ...rest } = await explain(services.calls, id, {
         owner: ownerSeen(request),
       })
       return {

@@ -23,8 +23,8 @@ const DEFAULT_LINES = 1000
 
 /** `/jobs/:id` and what can be read about it. Reading starts nothing and is never refused for lack of room. */
 export function jobRoutes(server: Server, parts: ServerParts): void {
-  const { app, room } = parts
-  const { calls } = room
+  const { app, services } = parts
+  const { calls } = services
   graphRoutes(server, parts)
   const config = { access: 'jobs:read' } as const
   const tags = ['jobs']

@@ -21,7 +21,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/keys`: who may come in. */
 export function keyRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls } = parts.services
   const config = { access: 'access:manage' } as const
 
   server.get(

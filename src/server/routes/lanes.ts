@@ -27,7 +27,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */
 export function laneRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls } = parts.services
 
   server.get(
     '/admin/workers/lanes',

@@ -30,7 +30,7 @@ export function liveRoutes(
   parts: ServerParts,
   limits: StreamLimits = STREAM_LIMITS,
 ): OpenStreams {
-  const { calls, listener } = parts.room
+  const { calls, listener } = parts.services
   const feed = new LiveFeed(calls, listener, parts.log, { now: toNowBody, page: toPageBody })
   const streams = new OpenStreams(feed, parts.log, limits)
   server.addHook('preClose', () => streams.close())

@@ -16,7 +16,7 @@ export function recoveryRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async ({ query: { limit = 50, ...rest } }) => {
-      const { events, ...answer } = await readRecoveries(parts.room.calls, { ...rest, limit })
+      const { events, ...answer } = await readRecoveries(parts.services.calls, { ...rest, limit })
       return {
         ...answer,
         events: events.map((event) => ({

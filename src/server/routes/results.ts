@@ -9,7 +9,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/results/:name/:key`: a result that is there, or the one job that works on it. */
 export function resultRoutes(server: Server, parts: ServerParts): void {
-  const { room } = parts
+  const { services } = parts
   const tags = ['results']
   const response = { 200: ResultBody, 202: PendingBody }
 
@@ -32,15 +32,15 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
       const { input = null } = request.body ?? {}
       const json = toStorableJson(input, 'input')
       const author = submissionAuthor(request)
-      const submission = await submissionOf(room, request, name, input, { key }, author)
+      const submission = await submissionOf(services, request, name, input, { key }, author)
       const wanted = { name, key, owner: ownerSeen(request), caller: request.caller.name }
-      const { submitter, gate } = room
+      const { submitter, gate } = services
       const found = await recordingRefusals(parts, request, { action: 'job.submit' }, () =>
-        ensureResult(room.db, wanted, json, submission, { submitter, gate }),
+        ensureResult(services.db, wanted, json, submission, { submitter, gate }),
       )
       if (!found.done && found.attached) {
         const { jobId, attached } = found
-        const hidden = await hiddenJobs(room.calls, request, [jobId])
+        const hidden = await hiddenJobs(services.calls, request, [jobId])
         if (hidden.has(jobId)) return reply.code(202).send({ jobId, attached, readable: false })
       }
       return reply
@@ -63,7 +63,7 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request, reply) => {
-      const found = await findEnsured(room.calls, {
+      const found = await findEnsured(services.calls, {
         ...request.params,
         owner: ownerSeen(request),
         caller: request.caller.name,

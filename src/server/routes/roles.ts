@@ -8,7 +8,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/roles`: what keys may do. */
 export function roleRoutes(server: Server, parts: ServerParts): void {
-  const { calls } = parts.room
+  const { calls } = parts.services
   const config = { access: 'access:manage' } as const
 
   server.get(

@@ -51,7 +51,7 @@ export function scheduleRoutes(server: Server, parts: ServerParts): void {
   changingRoutes(server, parts)
 }
 
-function readingRoutes(server: Server, { room }: ServerParts): void {
+function readingRoutes(server: Server, { services }: ServerParts): void {
   server.get(
     '/schedules',
     {
@@ -65,7 +65,7 @@ function readingRoutes(server: Server, { room }: ServerParts): void {
     },
     async ({ caller, query: { after, limit = 1000 } }) => {
       const owner = seesAll(caller) ? undefined : caller.name
-      const schedules = await viewSchedules(room.calls, { after, owner, limit })
+      const schedules = await viewSchedules(services.calls, { after, owner, limit })
       return {
         schedules: schedules.map(toBody),
         next: schedules.length === limit ? schedules.at(-1)!.name : null,
@@ -86,8 +86,8 @@ function readingRoutes(server: Server, { room }: ServerParts): void {
       },
     },
     async ({ caller, params, query: { count = 10 } }) => {
-      const schedule = await visible(room.calls, caller, params.name)
-      const ticks = await nextTicks(room.calls, schedule, count)
+      const schedule = await visible(services.calls, caller, params.name)
+      const ticks = await nextTicks(services.calls, schedule, count)
       return { ticks: ticks.map((at) => ({ at: at.toISOString() })) }
     },
   )
@@ -103,7 +103,7 @@ function readingRoutes(server: Server, { room }: ServerParts): void {
         response: { 200: ScheduleBody },
       },
     },
-    async ({ caller, params }) => toBody(await visible(room.calls, caller, params.name)),
+    async ({ caller, params }) => toBody(await visible(services.calls, caller, params.name)),
   )
 
   server.get(
@@ -119,9 +119,9 @@ function readingRoutes(server: Server, { room }: ServerParts): void {
       },
     },
     async ({ caller, params, query }) => {
-      await visible(room.calls, caller, params.name)
+      await visible(services.calls, caller, params.name)
       const { limit = 50, ...rest } = query
-      const firings = await viewFirings(room.calls, params.name, { limit, ...rest })
+      const firings = await viewFirings(services.calls, params.name, { limit, ...rest })
       return {
         firings: firings.map(toFiringBody),
         next: firings.length === limit ? firings[limit - 1]!.id : null,
@@ -252,7 +252,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         const result = await fireNow(tx, name, request.caller.name)
         return { result, after: { jobId: result.id } }
       })
-      if (fired.attached && (await hiddenJobs(parts.room.calls, request, [fired.id])).has(fired.id))
+      if (fired.attached && (await hiddenJobs(parts.services.calls, request, [fired.id])).has(fired.id))
         return reply.code(200).send({ ...fired, readable: false })
       return reply
         .code(fired.attached ? 200 : 202)

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { SessionBody, SignInBody } from '../../api/session.ts'
-import { transactForCallers } from '../../db/for-callers.ts'
+import { transactWithRetries } from '../../db/with-retries.ts'
 import { authenticate } from '../../engine/access/authenticate.ts'
 import type { Caller } from '../../engine/access/caller.ts'
 import { closeSession, csrfTokenOf, type NewSession, openSession } from '../../engine/access/sessions.ts'
@@ -18,7 +18,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 /** `/session`: browsers sign in and out. */
 export function sessionRoutes(server: Server, parts: ServerParts, identification: Identification): void {
-  const { db } = parts.room
+  const { db } = parts.services
 
   /** The key is looked up like any other; only then does a transaction take a connection. */
   async function open(
@@ -28,7 +28,7 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     const caller = key === undefined ? undefined : await authenticate(parts.connections.keys, key)
     if (key !== undefined && caller === undefined) return undefined
     const by = caller === undefined ? { signIn: token ?? '' } : { keyId: caller.keyId }
-    return transactForCallers(db, (tx) => openSession(tx, by, request.id))
+    return transactWithRetries(db, (tx) => openSession(tx, by, request.id))
   }
 
   server.post(
@@ -87,7 +87,7 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     async (request, reply) => {
       const { session } = request
       if (session !== undefined)
-        await transactForCallers(db, (tx) => closeSession(tx, session.id, authorOf(request)))
+        await transactWithRetries(db, (tx) => closeSession(tx, session.id, authorOf(request)))
       clearSessionCookie(request, reply)
       return reply.code(204).send(null)
     },

@@ -8,7 +8,7 @@ import {
   SubmittedBody,
   type SubmittedBody as SubmittedJson,
 } from '../../api/jobs.ts'
-import type { EngineRoom } from '../../app/app.ts'
+import type { Services } from '../../app/app.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
 import { NameKinds } from '../../engine/operate/name-kinds.ts'
 import type { Submission, SubmissionAuthor } from '../../engine/submit/submitter.ts'
@@ -30,9 +30,9 @@ const SUBMIT = 'job.submit'
 
 /** `POST /jobs` and `POST /jobs/bulk`. */
 export function submitRoutes(server: Server, parts: ServerParts): void {
-  const { room } = parts
-  const { gate } = room
-  const kinds = new NameKinds(room.calls)
+  const { services } = parts
+  const { gate } = services
+  const kinds = new NameKinds(services.calls)
   const config = { access: 'jobs:submit' } as const
   const tags = ['jobs']
 
@@ -54,8 +54,8 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       const author = submissionAuthor(request)
       const submission = await recordingRefusals(parts, request, { action: SUBMIT }, async () => {
         const { lane, task = request.body.name } = request.body
-        await checkLaneOf(room.calls, request.caller, task, lane)
-        return toSubmission(room, kinds, request, author, request.body)
+        await checkLaneOf(services.calls, request.caller, task, lane)
+        return toSubmission(services, kinds, request, author, request.body)
       })
       const { task, key = '' } = submission
       const what = {
@@ -64,12 +64,16 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       }
       const { id, attached } = await recordingRefusals(parts, request, what, () =>
         idempotencyKey(request) === undefined
-          ? gate.pass([submission], () => room.submitter.submit(submission))
-          : once(room.db, request, async (tx) => (await room.submitter.submitIn(tx, [submission]))[0]!),
+          ? gate.pass([submission], () => services.submitter.submit(submission))
+          : once(
+              services.db,
+              request,
+              async (tx) => (await services.submitter.submitIn(tx, [submission]))[0]!,
+            ),
       )
       const location = { location: `/api/v1/jobs/${id}` }
       if (!attached) return reply.code(202).headers(location).send({ id, attached })
-      const [job] = await withReadable(room, request, [{ id, attached }])
+      const [job] = await withReadable(services, request, [{ id, attached }])
       return reply
         .code(200)
         .headers(job!.readable === false ? {} : location)
@@ -93,9 +97,9 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       const author = submissionAuthor(request)
       const submissions: Submission[] = []
       await recordingRefusals(parts, request, { action: SUBMIT }, async () => {
-        await checkLanes(room, request, request.body.jobs)
+        await checkLanes(services, request, request.body.jobs)
         for (const [index, job] of request.body.jobs.entries())
-          submissions.push(await toSubmission(room, kinds, request, author, job, index))
+          submissions.push(await toSubmission(services, kinds, request, author, job, index))
       })
       const submitAll = <T>(submit: () => Promise<T>): Promise<T> =>
         submit().catch(async (error: unknown) => {
@@ -103,22 +107,22 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
             const { lane, input = null } = request.body.jobs[index]!
             return { task, key, fields, lane, input }
           })
-          throw await withIndex(room.calls, entries, error)
+          throw await withIndex(services.calls, entries, error)
         })
       // A repeat gets its answer also where a new submission would be refused.
       const jobs = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
         idempotencyKey(request) === undefined
-          ? gate.pass(submissions, () => submitAll(() => room.submitter.submitMany(submissions)))
-          : submitAll(() => once(room.db, request, (tx) => room.submitter.submitIn(tx, submissions))),
+          ? gate.pass(submissions, () => submitAll(() => services.submitter.submitMany(submissions)))
+          : submitAll(() => once(services.db, request, (tx) => services.submitter.submitIn(tx, submissions))),
       )
-      return reply.code(202).send({ jobs: await withReadable(room, request, jobs) })
+      return reply.code(202).send({ jobs: await withReadable(services, request, jobs) })
     },
   )
 }
 
 /** Of many entries each task and lane is looked up once. @throws {SluiceError} `LANE_FIXED`, `LANE_PAUSED` naming the entry. */
 async function checkLanes(
-  { calls }: EngineRoom,
+  { calls }: Services,
   request: FastifyRequest,
   jobs: readonly SubmitJson[],
 ): Promise<void> {
@@ -143,7 +147,7 @@ function atEntry(error: unknown, index: number): unknown {
 
 /** Says of jobs that were attached to which of them the caller will not find. */
 async function withReadable(
-  { calls }: EngineRoom,
+  { calls }: Services,
   request: FastifyRequest,
   jobs: readonly SubmittedJob[],
 ): Promise<SubmittedJson[]> {
@@ -154,7 +158,7 @@ async function withReadable(
 
 /** @param index Of many: which of them it is, for messages and details. */
 async function toSubmission(
-  room: EngineRoom,
+  services: Services,
   kinds: NameKinds,
   request: FastifyRequest,
   author: SubmissionAuthor,
@@ -175,9 +179,9 @@ async function toSubmission(
   }
   try {
     checkPriorityOf(request.caller, rest.priority)
-    if (rest.resubmitOf !== undefined) await visibleJob(room.calls, request, rest.resubmitOf)
+    if (rest.resubmitOf !== undefined) await visibleJob(services.calls, request, rest.resubmitOf)
     if (either === undefined) await kinds.check(name, task === undefined ? 'workflow' : 'task')
-    return await submissionOf(room, request, name, input, toOptions(rest), author)
+    return await submissionOf(services, request, name, input, toOptions(rest), author)
   } catch (error) {
     throw index === undefined ? error : atEntry(error, index)
   }

@@ -7,7 +7,7 @@ import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
 /** `/jobs/:id/waterfall`: a tree over time. */
-export function waterfallRoutes(server: Server, { room: { calls } }: ServerParts): void {
+export function waterfallRoutes(server: Server, { services: { calls } }: ServerParts): void {
   server.get(
     '/jobs/:id/waterfall',
     {

@@ -50,7 +50,7 @@ import { defaultDeadline } from '../../model/settings.ts'
 import { forbidden } from '../callers/access.ts'
 import { identifyAgain } from '../callers/identify-again.ts'
 import { highestPriorityOf } from '../callers/priority-cap.ts'
-import { whenGone } from '../http/when-gone.ts'
+import { onDisconnect } from '../http/on-disconnect.ts'
 import { recordingRefusals } from '../limits/refusals.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { toPrefetch } from '../remote/prefetch.ts'
@@ -74,7 +74,7 @@ const tags = ['worker protocol']
 const config = { access: 'workers:run' } as const
 
 function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers): void {
-  const { room } = parts
+  const { services } = parts
 
   server.post(
     '/workers',
@@ -91,7 +91,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
       const { keyId, runs } = request.caller
-      const deadlineMs = defaultDeadline(room.settings)
+      const deadlineMs = defaultDeadline(services.settings)
       const identity = {
         ...{ name, host, pid, version, capacity, cores, tasks: names, labels, pooled, keyId },
         ...{ rank, pool, request: askedFor, build, processLimit },
@@ -108,7 +108,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const staleMs = Object.fromEntries(await workers.staleByLane())
       reply.code(201)
       const differs = differing.map(({ task, fields }) => ({ task, fields: [...fields] }))
-      return { id, heartbeatMs: room.heartbeatMs, staleMs, ...(differs.length > 0 && { differs }) }
+      return { id, heartbeatMs: services.heartbeatMs, staleMs, ...(differs.length > 0 && { differs }) }
     },
   )
 
@@ -138,9 +138,9 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
         await workers.get(request.params.id, await findAllowed(parts.connections.keys, request))
       }
       const cycle = { ended: reported, running, free, freeProcesses, waitMs, resync, checkRight, ...told }
-      const onGone = (gone: () => void) => whenGone(reply.raw, gone)
+      const onGone = (gone: () => void) => onDisconnect(reply.raw, gone)
       const answer = await workers.cycle(request.params.id, request.caller, cycle, onGone)
-      if (reported.length > 0) room.noteEnded(firstDue(reported))
+      if (reported.length > 0) services.noteEnded(firstDue(reported))
       // Not by the schema's serialiser: this is the hot path, and it was made by this program.
       return reply.type('application/json').serializer(JSON.stringify).send(toAnswer(answer))
     },
@@ -218,7 +218,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async ({ params, caller, body }) => {
       await workers.get(params.id, caller)
-      return { size: (await shareProcesses(room.calls, params.id, body.held)) ?? 0 }
+      return { size: (await shareProcesses(services.calls, params.id, body.held)) ?? 0 }
     },
   )
 
@@ -240,7 +240,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async (request) => {
       await workers.get(request.params.id, request.caller)
-      await reportBroken(room.calls, request.params.id, request.body.why ?? 'it did not say why')
+      await reportBroken(services.calls, request.params.id, request.body.why ?? 'it did not say why')
       return { done: true }
     },
   )
@@ -259,7 +259,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async ({ params, caller, body }) => {
       await workers.get(params.id, caller)
-      await reportWithdrawn(room.calls, params.id, body)
+      await reportWithdrawn(services.calls, params.id, body)
       return { done: true }
     },
   )
@@ -278,7 +278,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     },
     async ({ params, caller, body }) => {
       await workers.get(params.id, caller)
-      await restoreTask(room.calls, params.id, body.task)
+      await restoreTask(services.calls, params.id, body.task)
       return { done: true }
     },
   )
@@ -302,7 +302,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
   )
 }
 
-function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorkers): void {
+function traceRoutes(server: Server, { services }: ServerParts, workers: RemoteWorkers): void {
   server.post(
     '/workers/:id/logs',
     {
@@ -318,7 +318,7 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
     },
     async (request) => {
       await workers.get(request.params.id, request.caller)
-      const refused = await appendRemoteLogs(room.calls, request.params.id, request.body.lines)
+      const refused = await appendRemoteLogs(services.calls, request.params.id, request.body.lines)
       return { refused: [...refused] }
     },
   )
@@ -339,14 +339,14 @@ function traceRoutes(server: Server, { room }: ServerParts, workers: RemoteWorke
     async (request) => {
       await workers.get(request.params.id, request.caller)
       const notes = request.body.notes.map(({ message = null, ...note }) => ({ ...note, message }))
-      const refused = await saveRemoteProgress(room.calls, request.params.id, notes)
+      const refused = await saveRemoteProgress(services.calls, request.params.id, notes)
       return { done: refused.length === 0, refused: [...refused] }
     },
   )
 }
 
-function memoryRoutes(server: Server, { room }: ServerParts, workers: RemoteWorkers): void {
-  const { calls } = room
+function memoryRoutes(server: Server, { services }: ServerParts, workers: RemoteWorkers): void {
+  const { calls } = services
   const lease = async (
     workerId: string,
     caller: Caller,

@@ -4,7 +4,7 @@ import type { Attempt } from '../attempt.ts'
 import type { DeviceWatch } from '../devices/device-watch.ts'
 import type { AnyModel } from './model.ts'
 import { type CopyEvents, LoadedCopy } from './model-copy.ts'
-import { NewsBox } from './news-box.ts'
+import { ModelReport } from './model-report.ts'
 
 export interface ModelKeeperOptions {
   /** By name. A model without an entry is loaded by the programs that need it. */
@@ -31,7 +31,7 @@ const NOISE_BYTES = 16 * 1024 * 1024
 export class ModelKeeper implements CopyEvents {
   readonly #options: ModelKeeperOptions
   readonly #copies = new Map<string, LoadedCopy>()
-  readonly #news = new NewsBox()
+  readonly #news = new ModelReport()
   /** By device, how often something has begun or ended there. What is measured over a change says nothing about one model. */
   readonly #changes = new Map<string, number>()
   readonly #busy = new Map<string, number>()

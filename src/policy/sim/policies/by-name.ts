@@ -1,4 +1,4 @@
-import type { Rules } from '../../picture.ts'
+import type { Rules } from '../../plan-input.ts'
 import type { SimPolicy } from '../simulate.ts'
 import { fifoPolicy, llamaSwapPolicy, lruPolicy, naiveGuardPolicy, ollamaPolicy } from './baselines.ts'
 import { sluicePolicy } from './sluice.ts'

@@ -1,5 +1,5 @@
-import type { Picture, Rules } from '../../picture.ts'
 import { type Plan, plan } from '../../plan.ts'
+import type { PlanInput, Rules } from '../../plan-input.ts'
 import type { SimPolicy } from '../simulate.ts'
 import type { Move, SimCopy, Stage } from '../stage.ts'
 import { MEMORY } from '../workload.ts'
@@ -34,7 +34,7 @@ export function pictureOf(
   worker: string,
   rules: Rules,
   ageingMs = Number.POSITIVE_INFINITY,
-): Picture {
+): PlanInput {
   const { workload, queues, known, now } = stage
   let running = 0
   for (const copy of stage.copies.values()) if (copy.worker === worker) running += copy.jobs.size
@@ -77,7 +77,7 @@ export function pictureOf(
   }
 }
 
-function residentOf(copy: SimCopy, worker: string): Picture['residents'][number] {
+function residentOf(copy: SimCopy, worker: string): PlanInput['residents'][number] {
   return {
     id: copy.id,
     model: copy.model.name,

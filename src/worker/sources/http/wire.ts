@@ -1,4 +1,4 @@
-import { MAX_ATTEMPTS } from '../../../api/attempts-of-a-request.ts'
+import { MAX_ATTEMPTS } from '../../../api/max-attempts.ts'
 import type {
   AssignedBody,
   CycleAnswerBody,

@@ -3,7 +3,7 @@ import type { Orders } from '../../engine/leases/remote-workers.ts'
 import type { Log } from '../../engine/log.ts'
 import { messageOf } from '../../errors.ts'
 import type { IdlePoll } from './idle-poll.ts'
-import { LikePolls } from './like-polls.ts'
+import { PollGroup } from './poll-group.ts'
 import type { RemoteAnswer } from './prefetch.ts'
 
 /**
@@ -12,10 +12,10 @@ import type { RemoteAnswer } from './prefetch.ts'
  * They share one connection for hints. Workers that can run the same jobs are looked for together: one of them asks the
  * database, and the next one only when the first found something. So a hint does not make 500 idle workers look at once.
  */
-export class IdleRoom {
+export class IdlePolls {
   readonly #loadOrders: (workerIds: readonly string[]) => Promise<readonly Orders[]>
   readonly #log: Log
-  readonly #groups = new Map<string, LikePolls>()
+  readonly #groups = new Map<string, PollGroup>()
   readonly #polls = new Map<string, IdlePoll>()
   readonly #unsubscribe: () => void
   #ordering: Promise<void> | undefined
@@ -66,7 +66,7 @@ export class IdleRoom {
     this.#polls.set(worker.id, poll)
     let group = this.#groups.get(likeness)
     if (group === undefined) {
-      group = new LikePolls()
+      group = new PollGroup()
       this.#groups.set(likeness, group)
     }
     group.add(poll)

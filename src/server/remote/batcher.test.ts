@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { Together, type TogetherOptions } from './together.ts'
+import { Batcher, type BatcherOptions } from './batcher.ts'
 
 /** Answers with the text in capitals, when it is let. */
-function open(options: Partial<TogetherOptions<string, string>> = {}) {
+function open(options: Partial<BatcherOptions<string, string>> = {}) {
   const asked: (readonly string[])[] = []
   const letGo: (() => void)[] = []
-  const together = new Together<string, string>({
+  const together = new Batcher<string, string>({
     atOnce: 1,
     most: 3,
     everyMs: 0,
@@ -79,7 +79,7 @@ describe('questions of many callers', () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
       const from = performance.now()
       const asked: [atMs: number, ...questions: string[]][] = []
-      const together = new Together<string, string>({
+      const together = new Batcher<string, string>({
         atOnce,
         most: 10,
         everyMs: EVERY_MS,

@@ -3,8 +3,8 @@
 --   p_ended     jobs whose endings come with the cycle that is being planned
 --   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
 --   p_job       take this one for the head of its class: somebody asks about it
--- The settings below apply to picture_queues_v1 and picture_residents_v1 too, which nothing else calls.
-create or replace function sluice.picture_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer,
+-- The settings below apply to plan_input_queues_v1 and plan_input_copies_v1 too, which nothing else calls.
+create or replace function sluice.plan_input_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer,
                                   p_job bigint default null) returns jsonb
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
@@ -17,7 +17,7 @@ declare
   v_models  text[];
 begin
   -- Queues first: an idle worker need not know more.
-  v_queues := sluice.picture_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
+  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(
@@ -35,7 +35,7 @@ begin
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
-    'residents', sluice.picture_residents_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
+    'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
     'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $$;

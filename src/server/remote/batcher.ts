@@ -1,4 +1,4 @@
-export interface TogetherOptions<Question, Answer> {
+export interface BatcherOptions<Question, Answer> {
   /** Answers all of them, in their order. */
   readonly answer: (questions: readonly Question[]) => Promise<readonly Answer[]>
   /** Only questions of the same likeness go together. */
@@ -34,8 +34,8 @@ interface Like<Question, Answer> {
  * come at once, they take `atOnce` connections and of each likeness as many statements a second as `everyMs` allows; who comes
  * later waits, and nobody for the pause of another likeness.
  */
-export class Together<Question, Answer> {
-  readonly #options: TogetherOptions<Question, Answer>
+export class Batcher<Question, Answer> {
+  readonly #options: BatcherOptions<Question, Answer>
   /** By likeness, in the order of their turns. Those without a question are there only for as long as their pause lasts. */
   readonly #likes = new Map<string, Like<Question, Answer>>()
   #underWay = 0
@@ -44,7 +44,7 @@ export class Together<Question, Answer> {
   #timer: NodeJS.Timeout | undefined
   #wakeAt = Number.POSITIVE_INFINITY
 
-  constructor(options: TogetherOptions<Question, Answer>) {
+  constructor(options: BatcherOptions<Question, Answer>) {
     this.#options = options
   }
 

@@ -3,7 +3,7 @@
  *
  * Amounts are in the units of their budget (bytes for memory), finite and >= 0. Times are milliseconds of one clock.
  */
-export interface Picture {
+export interface PlanInput {
   readonly now: number
   /** Jobs this worker can start now. */
   readonly free: number
@@ -57,7 +57,7 @@ export interface Share {
 }
 
 /** `each` on every one of `devices` devices. For a shared budget `devices` is 1. */
-export interface Ask {
+export interface Need {
   readonly budget: string
   readonly devices: number
   readonly each: number
@@ -73,9 +73,9 @@ export interface QueueView {
   /** Jobs of the model at once on one copy of it. */
   readonly parallel: number
   /** Of devices: the model's memory, or without a model what a job takes. Of shared budgets: what a job takes. */
-  readonly uses: readonly Ask[]
+  readonly uses: readonly Need[]
   /** What each running job adds on the devices of its model, and of shared budgets. Without a model it adds to `uses`. */
-  readonly perJob: readonly Ask[]
+  readonly perJob: readonly Need[]
   /** Jobs that the lane allows to start now. */
   readonly most: number
 }
@@ -85,7 +85,7 @@ export interface HeadView {
   readonly priority: number
   readonly waitingSince: number
   /** The job's own, where they differ from those of its class. */
-  readonly uses: readonly Ask[] | null
+  readonly uses: readonly Need[] | null
 }
 
 export interface ModelView {

@@ -1,6 +1,6 @@
--- Of sluice.moment_v1, how many jobs have failed in the last hour. A job that failed because of another is not counted.
+-- Of sluice.snapshot_v1, how many jobs have failed in the last hour. A job that failed because of another is not counted.
 --   p_look  a fifth of how many failures are looked at
-create or replace function sluice.moment_failures_v1(p_look integer) returns jsonb
+create or replace function sluice.snapshot_failures_v1(p_look integer) returns jsonb
 language sql stable as $$
   with failures as materialized (
     select d.id, d.parent_id, d.root_id, d.composite, o.finished_at

@@ -1,6 +1,6 @@
 -- Another text means that there are other lanes or classes to serve: it changes with every new class, with which of them draw from
 -- budgets, and with every change to a lane. Not the largest id or time: a later commit may be older.
-create or replace function sluice.offer_v1() returns text
+create or replace function sluice.catalogue_stamp_v1() returns text
 language sql stable
 return (select count(*) || '/' || coalesce(sum(hashint4(c.id)) filter (where c.budgeted), 0) from sluice.classes c)
        || '/' || (select sum(extract(epoch from l.updated_at)) from sluice.lanes l);

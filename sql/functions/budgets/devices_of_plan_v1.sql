@@ -1,5 +1,5 @@
 -- The devices that a plan draws from, shared budgets included.
-create or replace function sluice.drawn_v1(p_budget jsonb) returns table (key text, budget text, device text)
+create or replace function sluice.devices_of_plan_v1(p_budget jsonb) returns table (key text, budget text, device text)
 language sql stable as $$
   select distinct d.budget || chr(31) || d.device, d.budget, d.device
     from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].places[*]') x, jsonb_to_record(x) as p(budget text, device text)

@@ -1,5 +1,5 @@
 /** Lets a few in at a time; the others wait in the order in which they came. */
-export class Turnstile {
+export class Semaphore {
   readonly #width: number
   readonly #waiting: (() => void)[] = []
   #inside = 0

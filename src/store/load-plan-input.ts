@@ -2,8 +2,8 @@ import { type Queryable, statement } from '../db/database.ts'
 import type { ResolvedUses, StoredAmount } from '../model/amount.ts'
 import type { ModelOnDevice } from '../model/device.ts'
 
-/** What `sluice.picture_v1` tells. Times are milliseconds of the database's clock. */
-export interface StoredPicture {
+/** What `sluice.plan_input_v1` tells. Times are milliseconds of the database's clock. */
+export interface StoredPlanInput {
   readonly now: number
   readonly queues: readonly StoredQueue[]
   readonly devices: readonly {
@@ -67,7 +67,7 @@ export interface StoredCopy {
   readonly pinned: boolean
 }
 
-const LOAD = statement('load_picture', 'select sluice.picture_v1($1, $2, $3, $4, $5, $6) as picture')
+const LOAD = statement('load_plan_input', 'select sluice.plan_input_v1($1, $2, $3, $4, $5, $6) as input')
 
 /** Entries of the index that one look may count; 10,000 take 1 to 2 ms. Beyond its share a queue is just deep. */
 const COUNTED = 20_000
@@ -79,14 +79,14 @@ const DEEPEST = 1000
  * @param soon Endings and unloaded copies that the planned cycle will report: they are taken for recorded.
  * @param jobId Shown as the head of its class: for those who ask about this one.
  */
-export async function loadPicture(
+export async function loadPlanInput(
   db: Queryable,
   workerId: string,
   classes: readonly number[],
   soon: { readonly ended: readonly string[]; readonly unloaded: readonly ModelOnDevice[] },
   jobId: string | null = null,
-): Promise<StoredPicture> {
+): Promise<StoredPlanInput> {
   const depth = Math.min(DEEPEST, Math.ceil(COUNTED / Math.max(1, classes.length)))
   const values = [workerId, classes, soon.ended, JSON.stringify(soon.unloaded), depth, jobId]
-  return (await db.run<{ picture: StoredPicture }>(LOAD, values))[0]!.picture
+  return (await db.run<{ input: StoredPlanInput }>(LOAD, values))[0]!.input
 }

@@ -9,7 +9,7 @@ const TRIES = 3
  * What the server guarantees not to have carried out, for lack of a lock or because of a conflict, is sent up to three
  * times. Whatever still fails is a `SluiceError`; the rest are bugs in Sluice.
  */
-export function forCallers(db: Queryable): Queryable {
+export function withRetries(db: Queryable): Queryable {
   return {
     place: db.place,
     async run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]> {
@@ -37,7 +37,7 @@ export function forCallers(db: Queryable): Queryable {
  * A transaction for a caller from outside, with the same care: `work` is done again when the server guarantees that
  * nothing of it was kept.
  */
-export async function transactForCallers<T>(db: Database, work: (tx: Queryable) => Promise<T>): Promise<T> {
+export async function transactWithRetries<T>(db: Database, work: (tx: Queryable) => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await db.transaction(work)

@@ -6,7 +6,7 @@ const SOON_MS = 20
  *
  * Modes: `idle` -> `armed` by `within()` -> `idle` when it has been done; `stopped` by `stop()`, for good.
  */
-export class Early {
+export class EarlyRun {
   readonly #work: () => Promise<void>
   readonly #horizonMs: number
   #timer: NodeJS.Timeout | undefined

@@ -51,23 +51,23 @@ export interface Node {
 }
 
 /** A job, or a tree, at one moment. */
-export interface Picture {
+export interface TreeSnapshot {
   readonly snapshot: Snapshot
   /** By id, oldest first; the one that is watched is there, or it does not exist. */
   readonly nodes: readonly Node[]
 }
 
 /**
- * The picture of a look.
+ * The tree of a look.
  *
  * What was written again with the same content counts as written when it was first seen so: rows change for reasons that
  * nobody has to hear of, such as a checkpoint.
  */
-export function toPicture(
+export function toTreeSnapshot(
   rows: readonly WatchedRow[],
   snapshot: Snapshot,
-  before: Picture | undefined,
-): Picture {
+  before: TreeSnapshot | undefined,
+): TreeSnapshot {
   const known = new Map(before?.nodes.map((node) => [node.row.id, node]))
   return { snapshot, nodes: rows.map((row) => toNode(row, snapshot, known.get(row.id))) }
 }
@@ -88,7 +88,7 @@ function toNode(row: WatchedRow, snapshot: Snapshot, before: Node | undefined): 
 }
 
 /** True when somebody who has seen the first has something to be told of the second. */
-export function differ(before: Picture | undefined, now: Picture | undefined): boolean {
+export function differ(before: TreeSnapshot | undefined, now: TreeSnapshot | undefined): boolean {
   if (before === undefined || now === undefined) return before !== now
   return (
     before.nodes.length !== now.nodes.length ||
@@ -105,10 +105,10 @@ export interface Change {
   readonly half: 0 | 1
 }
 
-/** What of a picture somebody has not been told who has seen what a snapshot includes. */
-export function changesSince(picture: Picture, seen: Snapshot | undefined): Change[] {
+/** What of a tree somebody has not been told who has seen what a snapshot includes. */
+export function changesSince(tree: TreeSnapshot, seen: Snapshot | undefined): Change[] {
   const fresh = (xid: bigint) => seen === undefined || !includes(seen, xid)
-  return picture.nodes.flatMap((node) => {
+  return tree.nodes.flatMap((node) => {
     const changes: Change[] = []
     if (fresh(node.stateXid)) changes.push({ node, half: 0 })
     if (node.progress !== undefined && fresh(node.progressXid)) changes.push({ node, half: 1 })

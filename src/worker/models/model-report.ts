@@ -1,7 +1,7 @@
 import type { LoadedModel, ModelNews, ModelOnDevice } from '../../model/device.ts'
 
 /** What is to be told of models: kept until it has arrived, in the order it happened. */
-export class NewsBox {
+export class ModelReport {
   #loaded: LoadedModel[] = []
   #unloaded: ModelOnDevice[] = []
   #ran = new Map<string, { jobs: number; totalMs: number }>()

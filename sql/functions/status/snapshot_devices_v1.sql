@@ -1,5 +1,5 @@
--- Of sluice.moment_v1, the devices: what they have, what is held of it, and which models are loaded there.
-create or replace function sluice.moment_devices_v1() returns jsonb
+-- Of sluice.snapshot_v1, the devices: what they have, what is held of it, and which models are loaded there.
+create or replace function sluice.snapshot_devices_v1() returns jsonb
 language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'budget', d.budget, 'key', d.key, 'host', d.host, 'name', d.name, 'bytes', b.bytes, 'capacity', sluice.capacity_v1(d),

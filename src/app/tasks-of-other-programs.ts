@@ -5,16 +5,16 @@ import type { TaskSet } from './task-set.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
 /** Something a file says about a task that is not here: right where another program brings it, else a slip. */
-export interface Elsewhere extends Problem {
+export interface TaskOfOtherProgram extends Problem {
   readonly task: string
 }
 
 /** What a process without code has to take on trust, each with its place and what it means. */
-export function findElsewhere(
+export function findTasksOfOtherPrograms(
   file: LoadedConfig | undefined,
   tasks: Pick<TaskSet, 'byName' | 'elsewhere'>,
   workflows: Pick<WorkflowSet, 'missing'>,
-): Elsewhere[] {
+): TaskOfOtherProgram[] {
   if (file === undefined) return []
   const here = [...tasks.byName.keys()]
   const told = (path: Path, part: 'key' | 'value', task: string, known: readonly string[], text: string) => {
@@ -46,6 +46,6 @@ export function findElsewhere(
 }
 
 /** In one line: where it is written, and what it means. */
-export function formatElsewhere({ path, place, message }: Elsewhere): string {
+export function formatElsewhere({ path, place, message }: TaskOfOtherProgram): string {
   return place === undefined ? `${path}: ${message}` : `${formatPlace(place)}: ${path}: ${message}`
 }

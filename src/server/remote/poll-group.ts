@@ -12,7 +12,7 @@ const ARRIVALS_MS = 20
  * Idle workers that can run the same jobs. They look in the order in which workers are filled, and only while there is more to
  * find. With other servers there are others who may come first: whose turn it is decides the database.
  */
-export class LikePolls {
+export class PollGroup {
   readonly #polls = new Set<IdlePoll>()
   #sweeping: Promise<void> | undefined
   #again = false

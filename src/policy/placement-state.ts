@@ -1,5 +1,5 @@
 import type { Demand } from './demand.ts'
-import type { DeviceView, Picture, ResidentView, Share } from './picture.ts'
+import type { DeviceView, PlanInput, ResidentView, Share } from './plan-input.ts'
 
 /** A copy of a model while a plan is made: jobs come to it, or it is told to go. */
 export interface Copy {
@@ -16,7 +16,7 @@ export interface Copy {
 }
 
 /** What one device has of one budget. */
-export interface Spot {
+export interface DeviceBudget {
   readonly budget: string
   readonly device: string
   readonly capacity: number
@@ -39,42 +39,45 @@ export interface Kept {
   readonly from: number | null
 }
 
-/** The devices, budgets and copies of a picture, and what the plan has taken of them so far. */
-export class Floor {
+/** The devices, budgets and copies of a input, and what the plan has taken of them so far. */
+export class PlacementState {
   readonly now: number
   free: number
   readonly shared: Map<string, number>
   readonly copies: Copy[]
-  readonly #spots = new Map<string, Map<string, Spot>>()
-  readonly #lists = new Map<string, Spot[]>()
+  readonly #deviceBudgets = new Map<string, Map<string, DeviceBudget>>()
+  readonly #lists = new Map<string, DeviceBudget[]>()
   readonly #copiesOf = new Map<string, Copy[]>()
 
-  constructor(picture: Picture) {
-    this.now = picture.now
-    this.free = picture.free
-    this.shared = new Map([...picture.shared].map(([budget, room]) => [budget, unlimited(room)]))
-    for (const device of picture.devices) {
-      const spot = spotOf(device)
-      const ofBudget = this.#spots.get(spot.budget)
-      if (ofBudget === undefined) this.#spots.set(spot.budget, new Map([[spot.device, spot]]))
-      else ofBudget.set(spot.device, spot)
+  constructor(input: PlanInput) {
+    this.now = input.now
+    this.free = input.free
+    this.shared = new Map([...input.shared].map(([budget, room]) => [budget, unlimited(room)]))
+    for (const device of input.devices) {
+      const deviceBudget = deviceBudgetOf(device)
+      const ofBudget = this.#deviceBudgets.get(deviceBudget.budget)
+      if (ofBudget === undefined)
+        this.#deviceBudgets.set(deviceBudget.budget, new Map([[deviceBudget.device, deviceBudget]]))
+      else ofBudget.set(deviceBudget.device, deviceBudget)
     }
-    for (const [budget, spots] of this.#spots) this.#lists.set(budget, [...spots.values()])
+    for (const [budget, deviceBudgets] of this.#deviceBudgets)
+      this.#lists.set(budget, [...deviceBudgets.values()])
     this.copies = []
-    for (const view of picture.residents) this.#add(copyOf(view, (share) => this.spotOf(share) !== undefined))
+    for (const view of input.residents)
+      this.#add(copyOf(view, (share) => this.deviceBudgetOf(share) !== undefined))
   }
 
   /** Devices that hold more than they have. */
-  get overdrawn(): readonly Spot[] {
+  get overdrawn(): readonly DeviceBudget[] {
     return [...this.#lists.values()].flat().filter(({ over }) => over > 0)
   }
 
-  spots(budget: string): readonly Spot[] {
+  deviceBudgets(budget: string): readonly DeviceBudget[] {
     return this.#lists.get(budget) ?? []
   }
 
-  spotOf({ budget, device }: Pick<Share, 'budget' | 'device'>): Spot | undefined {
-    return this.#spots.get(budget)?.get(device)
+  deviceBudgetOf({ budget, device }: Pick<Share, 'budget' | 'device'>): DeviceBudget | undefined {
+    return this.#deviceBudgets.get(budget)?.get(device)
   }
 
   copiesOf(model: string): readonly Copy[] {
@@ -92,7 +95,7 @@ export class Floor {
       running: 0,
       stopped: false,
     }
-    for (const share of shares) this.spotOf(share)!.room -= share.amount
+    for (const share of shares) this.deviceBudgetOf(share)!.room -= share.amount
     this.#add(copy)
     return copy
   }
@@ -102,9 +105,9 @@ export class Floor {
     remove(this.copies, copy)
     remove(this.#copiesOf.get(copy.model)!, copy)
     for (const share of copy.shares) {
-      const spot = this.spotOf(share)!
-      spot.room += share.amount
-      remove(spot.copies, copy)
+      const deviceBudget = this.deviceBudgetOf(share)!
+      deviceBudget.room += share.amount
+      remove(deviceBudget.copies, copy)
     }
   }
 
@@ -114,10 +117,10 @@ export class Floor {
     if (siblings === undefined) this.#copiesOf.set(copy.model, [copy])
     else siblings.push(copy)
     for (const share of copy.shares) {
-      const spot = this.spotOf(share)
-      if (spot === undefined) continue
-      spot.copies.push(copy)
-      if (copy.view?.unloading === true) spot.pending += share.amount
+      const deviceBudget = this.deviceBudgetOf(share)
+      if (deviceBudget === undefined) continue
+      deviceBudget.copies.push(copy)
+      if (copy.view?.unloading === true) deviceBudget.pending += share.amount
     }
   }
 }
@@ -126,7 +129,7 @@ function remove<T>(list: T[], item: T): void {
   list.splice(list.indexOf(item), 1)
 }
 
-function spotOf({ budget, key, capacity, room, over = 0 }: DeviceView): Spot {
+function deviceBudgetOf({ budget, key, capacity, room, over = 0 }: DeviceView): DeviceBudget {
   return {
     budget,
     device: key,
@@ -155,10 +158,11 @@ function copyOf(view: ResidentView, isOffered: (share: Share) => boolean): Copy 
   }
 }
 
-/** What a demand may take of a spot now: room, less what is kept for those before it. */
-export function roomFor(demand: Demand, spot: Spot): number {
-  let room = spot.room
-  for (const kept of spot.kept) if (binds(kept, demand) && !isLent(kept, demand.turnEnd)) room -= kept.amount
+/** What a demand may take of a deviceBudget now: room, less what is kept for those before it. */
+export function roomFor(demand: Demand, deviceBudget: DeviceBudget): number {
+  let room = deviceBudget.room
+  for (const kept of deviceBudget.kept)
+    if (binds(kept, demand) && !isLent(kept, demand.turnEnd)) room -= kept.amount
   return Math.max(0, room)
 }
 
@@ -170,9 +174,9 @@ function isLent({ from }: Kept, until: number): boolean {
  * The same for one more job on a copy that is there. What is kept for others of its priority does not bind it: they wait for the
  * copy to end its turn, and it would sit there idle until then.
  */
-export function roomBeside(demand: Demand, spot: Spot): number {
-  let room = spot.room
-  for (const kept of spot.kept)
+export function roomBeside(demand: Demand, deviceBudget: DeviceBudget): number {
+  let room = deviceBudget.room
+  for (const kept of deviceBudget.kept)
     if (kept.demand.priority > demand.priority && !isLent(kept, demand.jobEnd)) room -= kept.amount
   return Math.max(0, room)
 }

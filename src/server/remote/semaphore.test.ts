@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { Turnstile } from './turnstile.ts'
+import { Semaphore } from './semaphore.ts'
 
 /** Goes through as often as it is asked to; each stays inside until it is let out, by name. */
 function open(width: number) {
-  const turnstile = new Turnstile(width)
+  const turnstile = new Semaphore(width)
   const inside: string[] = []
   const leave = new Map<string, (fails: boolean) => void>()
   const enter = (name: string) =>

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { NewsBox } from './news-box.ts'
+import { ModelReport } from './model-report.ts'
 
 const loaded = (model: string, ...devices: string[]) => ({ model, devices, loadMs: 1, observed: {} })
 
 test('news is taken once, and again when it did not arrive, before what came after it', () => {
-  const box = new NewsBox()
+  const box = new ModelReport()
   expect(box.take()).toBeUndefined()
   box.loaded(loaded('a', 'x'))
   box.ran('a', 10)
@@ -28,7 +28,7 @@ test('news is taken once, and again when it did not arrive, before what came aft
 })
 
 test('of a model that was loaded and unloaded between two cycles only the end is told', () => {
-  const box = new NewsBox()
+  const box = new ModelReport()
   box.loaded(loaded('a', 'x', 'y'))
   box.unloaded([
     { model: 'a', device: 'x' },
@@ -45,7 +45,7 @@ test('of a model that was loaded and unloaded between two cycles only the end is
 })
 
 test('a load whose news did not arrive is not told once the model is gone', () => {
-  const box = new NewsBox()
+  const box = new ModelReport()
   box.loaded(loaded('a', 'x'))
   box.take()
   box.unloaded([{ model: 'a', device: 'x' }])

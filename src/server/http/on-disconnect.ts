@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 /** Calls back when the client has closed the connection, at once where that has happened already. */
-export function whenGone(raw: ServerResponse, gone: () => void): void {
+export function onDisconnect(raw: ServerResponse, gone: () => void): void {
   if (raw.destroyed) gone()
   else raw.once('close', gone)
 }

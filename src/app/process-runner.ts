@@ -12,7 +12,7 @@ import type { AnyTask } from '../worker/task.ts'
 import type { Worker } from '../worker/worker.ts'
 import type { WorkOptions } from './start-worker.ts'
 
-export interface ProcessWorkOptions {
+export interface ProcessRunnerOptions {
   readonly db: Database
   readonly listener: Listener
   readonly tasks: ReadonlyMap<string, AnyTask>
@@ -31,8 +31,8 @@ export interface ProcessWorkOptions {
  * It is a worker from `work()` to `stopWorking()`, and may be one again after that. Upkeep begins with the first of
  * `work()` and `startDuties()` and goes on until `stop()`, which is for good.
  */
-export class ProcessWork {
-  readonly #options: ProcessWorkOptions
+export class ProcessRunner {
+  readonly #options: ProcessRunnerOptions
   /** From the call of `work()` to that of `stopWorking()`. */
   #working: Promise<Worker> | undefined
   #worker: Worker | undefined
@@ -43,7 +43,7 @@ export class ProcessWork {
   #fleet: FleetKeeper | undefined
   #stopped = false
 
-  constructor(options: ProcessWorkOptions) {
+  constructor(options: ProcessRunnerOptions) {
     this.#options = options
   }
 

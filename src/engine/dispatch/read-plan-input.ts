@@ -1,21 +1,21 @@
 import type { ResolvedUses, StoredAmount } from '../../model/amount.ts'
 import { ownValue } from '../../model/own-value.ts'
 import {
-  type Ask,
-  type Picture,
+  type Need,
+  type PlanInput,
   type QueueView,
   type ResidentView,
   UNKNOWN_MODEL,
-} from '../../policy/picture.ts'
-import type { StoredPicture, StoredQueue } from '../../store/load-picture.ts'
+} from '../../policy/plan-input.ts'
+import type { StoredPlanInput, StoredQueue } from '../../store/load-plan-input.ts'
 
 /** What the policy is shown of what the database tells. Copies are named by their position among the stored ones. */
-export function readPicture(
-  stored: StoredPicture,
+export function readPlanInput(
+  stored: StoredPlanInput,
   workerId: string,
   free: number,
   most: ReadonlyMap<number, number>,
-): Picture {
+): PlanInput {
   const kinds = new Map(stored.budgets.map(({ name, kind }) => [name, kind]))
   return {
     now: stored.now,
@@ -42,7 +42,7 @@ export function readPicture(
 
 function readQueue(
   queue: StoredQueue,
-  stored: StoredPicture,
+  stored: StoredPlanInput,
   kinds: ReadonlyMap<string, 'shared' | 'device'>,
   most: number,
 ): QueueView {
@@ -51,7 +51,7 @@ function readQueue(
   // Without a device there is nothing to load a model on: its jobs are like any others.
   const model = Object.keys(uses).some(isDevice) ? queue.model : null
   const seen = model === null ? {} : (ownValue(stored.models, model)?.amounts ?? {})
-  const askOf = ([budget, amount]: [string, StoredAmount]): Ask[] => {
+  const askOf = ([budget, amount]: [string, StoredAmount]): Need[] => {
     if (typeof amount === 'string') return []
     const { devices, each } = amount
     // What a model was seen to need counts where it is more than what was said.
@@ -76,7 +76,7 @@ function readQueue(
 }
 
 /** What each job of a class takes of shared budgets. */
-export function sharedOf(queue: StoredQueue, stored: StoredPicture): Record<string, number> {
+export function sharedOf(queue: StoredQueue, stored: StoredPlanInput): Record<string, number> {
   const shared = new Map<string, number>()
   const own: ResolvedUses | null = queue.own
   for (const amounts of [own?.uses ?? queue.uses, own?.perJob ?? queue.perJob]) {

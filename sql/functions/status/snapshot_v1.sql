@@ -4,9 +4,9 @@
 -- Depth and oldest wait of a lane are those of jobs that wait for a worker. While fewer jobs than p_look are queued, they are counted now, so depth and
 -- "assigned" add up to the list of queued jobs; otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
 --
--- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to moment_devices_v1 and
--- moment_failures_v1 too, which nothing else calls.
-create or replace function sluice.moment_v1(p_look integer) returns jsonb
+-- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to snapshot_devices_v1 and
+-- snapshot_failures_v1 too, which nothing else calls.
+create or replace function sluice.snapshot_v1(p_look integer) returns jsonb
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -99,12 +99,12 @@ as $$
                   'silent', count(*) filter (where w.silent),
                   'capacity', case when bool_or(w.capacity = 0) then null else coalesce(sum(w.capacity), 0) end,
                   'running', coalesce(sum(w.running), 0)) from live w),
-    'devices', sluice.moment_devices_v1(),
+    'devices', sluice.snapshot_devices_v1(),
     'concerns', sluice.concerns_v1(),
     'states', (select jsonb_object_agg(s.state, s.n) from looked s),
     'steps', (select jsonb_object_agg(s.state, s.steps) from looked s),
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
-    'failed', sluice.moment_failures_v1(p_look),
+    'failed', sluice.snapshot_failures_v1(p_look),
     'recovered', (select jsonb_build_object(
                  'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),

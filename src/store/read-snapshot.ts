@@ -3,7 +3,7 @@ import type { Concerns } from '../model/attention.ts'
 import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
 
 /** How the system stands, or stood. Times are in milliseconds since 1970. */
-export interface Moment {
+export interface SystemSnapshot {
   readonly at: number
   readonly admission: {
     /** `null`: no ceiling, and nobody counts. */
@@ -19,7 +19,7 @@ export interface Moment {
     /** Root jobs that ended in a second, as last measured. */
     readonly drainRate: number
   }
-  readonly lanes: readonly LaneMoment[]
+  readonly lanes: readonly LaneSnapshot[]
   readonly workers: {
     readonly live: number
     readonly busy: number
@@ -32,7 +32,7 @@ export interface Moment {
     readonly capacity: number | null
     readonly running: number
   }
-  readonly devices: readonly DeviceMoment[]
+  readonly devices: readonly DeviceSnapshot[]
   /** Roots that have not ended. */
   readonly states: ByState
   /** Tasks below roots, which have not ended either. */
@@ -67,11 +67,11 @@ export interface StoredConcerns extends Omit<Concerns, 'doomed'> {
 }
 
 /** How it stood: what needed attention then is not kept. */
-export type PastMoment = Omit<Moment, 'concerns'>
+export type PastSnapshot = Omit<SystemSnapshot, 'concerns'>
 
 type ByState = Readonly<Record<'awaiting_approval' | 'scheduled' | 'retrying' | 'queued' | 'running', number>>
 
-export interface LaneMoment {
+export interface LaneSnapshot {
   readonly name: string
   readonly slots: number | null
   readonly perWorker: number | null
@@ -86,7 +86,7 @@ export interface LaneMoment {
   readonly reason: string | null
 }
 
-export interface DeviceMoment {
+export interface DeviceSnapshot {
   readonly budget: string
   readonly key: string
   readonly host: string | null
@@ -97,48 +97,48 @@ export interface DeviceMoment {
   readonly running: number
   readonly measuredUsed: number | null
   readonly lostAt: number | null
-  readonly models: readonly ModelMoment[]
+  readonly models: readonly ModelSnapshot[]
 }
 
-export interface ModelMoment {
+export interface ModelSnapshot {
   readonly model: string
   readonly worker: string
   readonly state: 'loading' | 'loaded' | 'unloading'
   readonly running: number
 }
 
-/** Jobs of a state that are looked at: some milliseconds for all of them. Of failures `moment_v1` looks at five times as many. */
+/** Jobs of a state that are looked at: some milliseconds for all of them. Of failures `snapshot_v1` looks at five times as many. */
 const LOOK = COUNTED_FAILURES / 5
 
-const READ = statement('read_moment', 'select sluice.moment_v1($1) as picture')
+const READ = statement('read_snapshot', 'select sluice.snapshot_v1($1) as snapshot')
 
 // Two processes that do the duty at once may keep two: a millisecond apart, they do no harm.
 const KEEP = statement(
-  'keep_moment',
+  'keep_snapshot',
   `with old as (
-     delete from sluice.moments where at < statement_timestamp() - interval '2 hours'
+     delete from sluice.snapshots where at < statement_timestamp() - interval '2 hours'
    )
-   insert into sluice.moments (picture)
-   select sluice.moment_v1($1) - 'concerns' where not exists (
-     select 1 from sluice.moments m where m.at > clock_timestamp() - make_interval(secs => $2 / 1000.0))`,
+   insert into sluice.snapshots (snapshot)
+   select sluice.snapshot_v1($1) - 'concerns' where not exists (
+     select 1 from sluice.snapshots m where m.at > clock_timestamp() - make_interval(secs => $2 / 1000.0))`,
 )
 
 const LIST = statement(
-  'list_moments',
-  `select picture from sluice.moments where at > clock_timestamp() - make_interval(secs => $1 / 1000.0) order by at`,
+  'list_snapshots',
+  `select snapshot from sluice.snapshots where at > clock_timestamp() - make_interval(secs => $1 / 1000.0) order by at`,
 )
 
 /** How the system stands. Locks nothing. */
-export async function readMoment(db: Queryable): Promise<Moment> {
-  return (await db.run<{ picture: Moment }>(READ, [LOOK]))[0]!.picture
+export async function readSnapshot(db: Queryable): Promise<SystemSnapshot> {
+  return (await db.run<{ snapshot: SystemSnapshot }>(READ, [LOOK]))[0]!.snapshot
 }
 
 /** Keeps how the system stands for two hours, unless that was done within the last `everyMs`. */
-export async function keepMoment(db: Queryable, everyMs: number): Promise<void> {
+export async function keepSnapshot(db: Queryable, everyMs: number): Promise<void> {
   await db.run(KEEP, [LOOK, everyMs])
 }
 
 /** What was kept within the last `ms`, oldest first. */
-export async function listMoments(db: Queryable, ms: number): Promise<PastMoment[]> {
-  return (await db.run<{ picture: PastMoment }>(LIST, [ms])).map(({ picture }) => picture)
+export async function listSnapshots(db: Queryable, ms: number): Promise<PastSnapshot[]> {
+  return (await db.run<{ snapshot: PastSnapshot }>(LIST, [ms])).map(({ snapshot }) => snapshot)
 }
