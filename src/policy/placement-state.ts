@@ -39,7 +39,7 @@ export interface Kept {
   readonly from: number | null
 }
 
-/** The devices, budgets and copies of a input, and what the plan has taken of them so far. */
+/** The devices, budgets and copies of the input, and what the plan has taken of them so far. */
 export class PlacementState {
   readonly now: number
   free: number
@@ -158,7 +158,7 @@ function copyOf(view: ResidentView, isOffered: (share: Share) => boolean): Copy 
   }
 }
 
-/** What a demand may take of a deviceBudget now: room, less what is kept for those before it. */
+/** What a demand may take of a budget on a device now: room, less what is kept for those before it. */
 export function roomFor(demand: Demand, deviceBudget: DeviceBudget): number {
   let room = deviceBudget.room
   for (const kept of deviceBudget.kept)

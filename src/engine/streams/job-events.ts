@@ -188,7 +188,7 @@ export class JobEvents {
     await announceWaiting(this.#db, this.#process, ANNOUNCE_MS)
   }
 
-  /** Makes a new tree of everything watched. */
+  /** Reads everything watched again. */
   async #see(watches: readonly Watch[]): Promise<void> {
     const { snapshot, rows } = await watchJobs(this.#db, watches, WIDE)
     const byWatch = new Map<number, WatchedRow[]>()

@@ -58,7 +58,7 @@ export interface TreeSnapshot {
 }
 
 /**
- * The tree of a look.
+ * What one look saw of a tree.
  *
  * What was written again with the same content counts as written when it was first seen so: rows change for reasons that
  * nobody has to hear of, such as a checkpoint.
