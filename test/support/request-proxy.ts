@@ -14,8 +14,15 @@ export interface ProxiedRequest {
   readonly repeatable: boolean
 }
 
-/** Whether it is a cycle of a worker, the general one or a steady one. */
-export function isCycle({ statement }: Pick<ProxiedRequest, 'statement'>): boolean {
+/** Whether it is a cycle of a worker, the general one or a steady one. Behind a pooler statements have no names. */
+export function isCycle({
+  statement,
+  sql = '',
+}: {
+  readonly statement: string
+  readonly sql?: string
+}): boolean {
+  if (statement === '') return /\bfrom sluice\.(cycle|steady)_v1\(/.test(sql)
   return statement === 'run_cycle' || statement === 'run_steady_cycle'
 }
 
