@@ -4,11 +4,11 @@ import { Semaphore } from './semaphore.ts'
 
 /** Goes through as often as it is asked to; each stays inside until it is let out, by name. */
 function open(width: number) {
-  const turnstile = new Semaphore(width)
+  const semaphore = new Semaphore(width)
   const inside: string[] = []
   const leave = new Map<string, (fails: boolean) => void>()
   const enter = (name: string) =>
-    turnstile.pass(async () => {
+    semaphore.pass(async () => {
       inside.push(name)
       const fails = await new Promise<boolean>((resolve) => leave.set(name, resolve))
       inside.splice(inside.indexOf(name), 1)
@@ -22,7 +22,7 @@ function open(width: number) {
   return { inside, enter, letOut }
 }
 
-describe('a turnstile', () => {
+describe('a semaphore', () => {
   test('lets in as many as it is wide, and the others in the order in which they came', async () => {
     const { inside, enter, letOut } = open(2)
     const all = Promise.all(['a', 'b', 'c', 'd'].map(enter))
