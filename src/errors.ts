@@ -10,28 +10,28 @@ export const ERROR_STATUS = {
   INVALID_ARGUMENT: 400,
   /** A configuration file or setting cannot work. */
   INVALID_CONFIG: 400,
-  /** An input was refused by the task's own schema. */
+  /** The task's schema rejects the input. */
   INVALID_INPUT: 400,
   /** A value cannot be stored as JSON: NUL, lone surrogate, NaN, too deep, too large, a cycle. */
   NOT_STORABLE: 400,
-  /** No valid API key or session came with the request. */
+  /** The request carries no valid API key or session. */
   UNAUTHENTICATED: 401,
-  /** The caller's role does not allow this. */
+  /** The caller's role does not permit the action. */
   FORBIDDEN: 403,
-  /** The server has no such address. */
+  /** The server has no route at this address. */
   ROUTE_NOT_FOUND: 404,
-  /** The address exists, but not with this method. */
+  /** The route exists, but does not support this method. */
   METHOD_NOT_ALLOWED: 405,
   /** The request did not arrive in time. */
   REQUEST_TIMEOUT: 408,
-  /** The body of a request is larger than the server takes. */
+  /** The request body exceeds the server's limit. */
   PAYLOAD_TOO_LARGE: 413,
-  /** The body of a request is not JSON in UTF-8. */
+  /** The request body is not JSON in UTF-8. */
   UNSUPPORTED_MEDIA_TYPE: 415,
-  /** No task of that name is known. */
-  UNKNOWN_TASK: 404,
+  /** No program has registered a task of that name. */
+  TASK_NOT_FOUND: 404,
   /** No lane of that name exists. */
-  UNKNOWN_LANE: 404,
+  LANE_NOT_FOUND: 404,
   /** No job with that id exists. */
   JOB_NOT_FOUND: 404,
   /** No API key with that id exists. */
@@ -46,96 +46,97 @@ export const ERROR_STATUS = {
   BUDGET_NOT_FOUND: 404,
   /** No worker of that name or id is alive. */
   WORKER_NOT_FOUND: 404,
-  /** No pool of workers has that name. */
+  /** No pool of that name exists. */
   POOL_NOT_FOUND: 404,
-  /** The key is held by an active job that was submitted with another input. */
+  /** An active job with a different input holds the key. */
   KEY_CONFLICT: 409,
-  /** The Idempotency-Key was used for another request within 24 hours, or is in use right now. */
+  /** The Idempotency-Key was used for a different request within 24 hours, or its request is in progress. */
   IDEMPOTENCY_CONFLICT: 409,
-  /** The address takes no Idempotency-Key. */
+  /** The route does not support Idempotency-Key. */
   IDEMPOTENCY_UNSUPPORTED: 400,
-  /** The job is not in a state that allows this. */
+  /** The job's state does not allow the action. */
   ILLEGAL_TRANSITION: 409,
-  /** The job is no fan-out with a window that could be resized. */
-  NO_FANOUT: 409,
+  /** The request needs a fan-out, and the job is something else. */
+  NOT_A_FANOUT: 409,
+  /** The job has no window to resize. */
   NO_WINDOW: 409,
-  /** The role is built in, its name is taken, or keys have it. */
+  /** The role is built in, its name is taken, or API keys use it. */
   ROLE_CONFLICT: 409,
-  /** Nobody would be left who may manage access. */
+  /** The change would leave no API key with the permission to manage access. */
   LAST_ADMIN: 409,
   /** A budget cannot be deleted while tasks use it. */
   BUDGET_IN_USE: 409,
-  /** A lane of that name exists already. */
+  /** A lane of that name already exists. */
   LANE_EXISTS: 409,
   /** The task fixes its lane, and the submission names another one. */
   LANE_FIXED: 409,
-  /** The task's own lane is paused, and the submission names another one. */
+  /** The task's lane is paused, and the submission names another one. */
   LANE_PAUSED: 409,
-  /** A lane that is in use cannot be deleted without a lane to move to. */
+  /** A lane in use can only be deleted if its tasks and jobs move to another lane. */
   LANE_IN_USE: 409,
-  /** A task has the name of a workflow, or a workflow that of a task. */
+  /** A task and a workflow cannot have the same name. */
   NAME_TAKEN: 409,
   /** A task that needs approval cannot be deleted. */
   TASK_NEEDS_APPROVAL: 409,
-  /** A schedule of that name exists already. */
+  /** A schedule of that name already exists. */
   SCHEDULE_EXISTS: 409,
-  /** The owner has as many schedules as one owner may have. */
+  /** The owner has reached the limit on schedules. */
   TOO_MANY_SCHEDULES: 409,
-  /** The lease is no longer held by whoever wrote. */
+  /** The worker that made the write no longer holds the lease. */
   LEASE_LOST: 409,
-  /** A worker was started for a pool that has as many as it may, or that has this one already. */
+  /** The pool has reached its maximum, or already has a worker of this name. */
   SURPLUS_WORKER: 409,
-  /** A running task waited for another job's result and would hold its slot while doing so. */
+  /** A running task tried to await another job's result, which would hold its slot. */
   WOULD_DEADLOCK: 409,
   /** The job ended without success; thrown by `result()`. */
   JOB_FAILED: 422,
   /** The job was cancelled; thrown by `result()`. */
   JOB_CANCELLED: 422,
-  /** The job has not ended within the time that `result()` was given. It goes on. */
+  /** The job did not end within the timeout of `result()`. The job continues. */
   RESULT_TIMEOUT: 504,
-  /** A program or pool process that ran a task ended badly, or left no usable result. */
+  /** The program or the process that ran a task failed, or left no usable result. */
   ATTEMPT_FAILED: 422,
-  /** An expression of a workflow cannot be read, or not worked out with the values it was given. */
+  /** A workflow's expression is invalid, or fails to evaluate with the given values. */
   EXPRESSION_FAILED: 422,
-  /** An attempt has stored as many steps as it may. */
+  /** The attempt has reached the limit on stored steps. */
   STEPS_FULL: 422,
-  /** A job needs more of a budget than any device has: it could never start. */
+  /** A job needs more of a budget than any device has, so it could never start. */
   BUDGET_EXCEEDED: 422,
-  /** The ceiling on active jobs is reached, or that on jobs of one owner or on waiting jobs of the task. */
+  /** The ceiling on active jobs, on jobs of one owner or on waiting jobs of a task is reached. */
   ADMISSION_REJECTED: 429,
-  /** More requests or streams with this key are open than one key may have at a server. */
+  /** An API key has too many open requests or streams at this server. */
   TOO_MANY_REQUESTS: 429,
-  /** Too many wrong keys came from this address. */
+  /** Too many requests with wrong keys came from this address. */
   TOO_MANY_FAILURES: 429,
-  /** The database cannot be reached, or refuses to do its work. */
+  /** The database is unreachable or cannot process the request. */
   DATABASE_UNAVAILABLE: 503,
-  /** The server of Sluice cannot be reached, or cannot do its work. */
+  /** The Sluice server is unreachable or cannot process the request. */
   SERVER_UNAVAILABLE: 503,
   /** The data folder has no database, and the command does not create one. */
   DATABASE_NOT_FOUND: 404,
-  /** The database's settings or schema do not fit this program. */
+  /** This program cannot work with the database's settings or schema. */
   DATABASE_UNSUITABLE: 500,
-  /** No embedded PostgreSQL exists for this platform, or it did not start. */
+  /** The embedded PostgreSQL does not support this platform, or failed to start. */
   EMBEDDED_UNAVAILABLE: 500,
-  /** This worker cannot start any task: no workdir, a failing initialiser. */
+  /** The worker cannot start any task: it has no workdir, or its initialiser fails. */
   WORKER_BROKEN: 503,
-  /** This worker cannot start this task: its program is missing, or its module cannot be loaded. */
+  /** The worker cannot start this task: its program is missing, or its module fails to load. */
   START_FAILED: 503,
-  /** A task names a user for its program, and this worker cannot run programs as that user, or not safely. */
+  /** The worker cannot safely run a task's program as the user that the task names. */
   EXEC_USER_UNAVAILABLE: 500,
-  /** Whoever starts workers for a pool could not do it: no answer, no rights, no room. */
+  /** The provisioner could not start workers: no response, missing permissions, no capacity. */
   PROVISIONER_FAILED: 502,
-  /** No process of the pool is free; whoever asks must look at `free` first. */
-  POOL_FULL: 503,
+  /** The process pool has no free process. Callers check `free` first. */
+  PROCESS_POOL_FULL: 503,
   /** The process, application or worker is being closed. */
   CLOSED: 503,
-  /** A bug in Sluice, as a server tells it: the log has the cause under the request's id. */
+  /** A bug in Sluice. The server's log has the cause under the request's id. */
   INTERNAL: 500,
 } as const satisfies Record<string, number>
 
 export type ErrorCode = keyof typeof ERROR_STATUS
 
-/** A newer program may have codes that this one does not know. */
+/** Programs of newer versions may send codes that this version does not define. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERROR_STATUS, code)
 }
@@ -161,7 +162,7 @@ export class SluiceError extends Error {
     return ERROR_STATUS[this.code]
   }
 
-  /** Of a refusal that passes: after how many seconds to try again. `undefined` where that is not known. */
+  /** How many seconds to wait before the next try, if the error is temporary and the time is known. */
   get retryAfter(): number | undefined {
     const { retryAfter } = this.details
     return typeof retryAfter === 'number' ? retryAfter : undefined
@@ -180,7 +181,7 @@ export function hasCode<C extends ErrorCode>(
   return typeof error === 'object' && error !== null && 'code' in error && error.code === code
 }
 
-/** What was thrown, in words: an error's message, or the thing itself as text. */
+/** Returns the message of an error, or any other thrown value as text. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }

@@ -219,7 +219,7 @@ export class Sluice {
    * Stores a job. When this resolves the job is on disk and will not be lost.
    *
    * @throws {SluiceError} `KEY_CONFLICT` when an active job has the key with another input; `INVALID_INPUT`;
-   *   `NOT_STORABLE`; `UNKNOWN_TASK`; `BUDGET_EXCEEDED`; `ADMISSION_REJECTED` at the ceiling, with `retryAfter` in seconds (in a
+   *   `NOT_STORABLE`; `TASK_NOT_FOUND`; `BUDGET_EXCEEDED`; `ADMISSION_REJECTED` at the ceiling, with `retryAfter` in seconds (in a
    *   transaction of yours its COMMIT fails with SQLSTATE SL007); `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
    *   submit with a key where that matters.
    */

@@ -89,7 +89,7 @@ const OF_THE_SERVER = ['budgets', 'models', 'admission', 'schedules', 'workflows
  * Tasks that nobody has made known yet are made known as they are here; what is known of the others stays as it is.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT`; `INVALID_CONFIG`; `SERVER_UNAVAILABLE`; `UNAUTHENTICATED` and `FORBIDDEN` when
- *   the key does not do; `UNKNOWN_LANE` and `BUDGET_NOT_FOUND` when a new task names a lane or a budget that the server
+ *   the key does not do; `LANE_NOT_FOUND` and `BUDGET_NOT_FOUND` when a new task names a lane or a budget that the server
  *   does not have.
  *
  * @example
@@ -154,7 +154,7 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
     closedFolders: [],
     onStopAsked: stopAsked,
   }).catch((error: unknown) => {
-    throw hasCode(error, 'UNKNOWN_LANE') ? laneOfServer(error) : error
+    throw hasCode(error, 'LANE_NOT_FOUND') ? laneOfServer(error) : error
   })
   return new RemoteWorker(worker)
 }
@@ -204,7 +204,7 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
 /** Who is refused has often named the lane, in the wrong file; and a worker's key may not list those there are. */
 function laneOfServer({ message, details }: SluiceError): SluiceError {
   const hint = 'lanes of this file are not made through a server: name the lane in the config of the server'
-  return new SluiceError('UNKNOWN_LANE', `the server has refused a task: ${message}`, {
+  return new SluiceError('LANE_NOT_FOUND', `the server has refused a task: ${message}`, {
     details: { ...details, hint },
   })
 }

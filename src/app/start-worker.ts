@@ -240,7 +240,7 @@ function selectTasks(
     if (!all.has(name)) {
       const known = [...all.keys()].join(', ') || 'none'
       throw new SluiceError(
-        'UNKNOWN_TASK',
+        'TASK_NOT_FOUND',
         `tasks: this program has no task ${JSON.stringify(name)}; it has ${known}`,
       )
     }

@@ -6,7 +6,7 @@ import { painter } from './output/style.ts'
 
 const HINTS: Partial<Record<ErrorCode, string>> = {
   JOB_NOT_FOUND: 'sluice ps --all lists jobs; finished ones are deleted after the retention time',
-  UNKNOWN_LANE: 'sluice lanes lists them',
+  LANE_NOT_FOUND: 'sluice lanes lists them',
   KEY_NOT_FOUND: 'sluice keys lists them',
   ROLE_NOT_FOUND: 'sluice roles lists them',
   KEY_CONFLICT: 'use another key, or the input of the job that has it',

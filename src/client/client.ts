@@ -166,7 +166,7 @@ export class SluiceClient extends ViewClient {
   /**
    * Stores a job of a task, or a run of a workflow.
    *
-   * @throws {SluiceError} `UNKNOWN_TASK`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at the
+   * @throws {SluiceError} `TASK_NOT_FOUND`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at the
    *   ceiling, with `retryAfter` in seconds.
    */
   async submit<Result = unknown>(

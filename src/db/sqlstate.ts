@@ -4,8 +4,8 @@ import { type ErrorCode, messageOf, SluiceError } from '../errors.ts'
 /** SQLSTATEs raised by Sluice's own SQL functions, and what they mean to a caller. */
 const OWN_STATES: Readonly<Record<string, ErrorCode>> = {
   SL001: 'LEASE_LOST',
-  SL002: 'UNKNOWN_TASK',
-  SL003: 'UNKNOWN_LANE',
+  SL002: 'TASK_NOT_FOUND',
+  SL003: 'LANE_NOT_FOUND',
   SL004: 'KEY_CONFLICT',
   SL005: 'INVALID_ARGUMENT',
   SL007: 'ADMISSION_REJECTED',

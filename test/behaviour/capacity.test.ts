@@ -156,7 +156,7 @@ test('a worker can be held to some of its tasks', async () => {
   expect(await app.listWorkers()).toMatchObject([{ name: 'picky', tasks: ['some-one'] }])
   await app.stopWorking()
 
-  await expect(app.work({ tasks: ['some-three'] })).rejects.toMatchObject({ code: 'UNKNOWN_TASK' })
+  await expect(app.work({ tasks: ['some-three'] })).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' })
 })
 
 test('a worker says what it is', async () => {

@@ -168,10 +168,10 @@ describe('what a lane is set to', () => {
 
     const app = await apps.open({})
     await expect(app.setLane('nowhere', { slots: 1 })).rejects.toMatchObject({
-      code: 'UNKNOWN_LANE',
+      code: 'LANE_NOT_FOUND',
       message: expect.stringMatching(/^there is no lane "nowhere"; there are .*default.*interactive/),
     })
-    await expect(app.resetLane('nowhere')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    await expect(app.resetLane('nowhere')).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
     expect(await app.setLane('maintenance', { poll: '0s' })).toMatchObject({ pollMs: 10 })
     await app.resetLane('maintenance')
     for (const change of [

@@ -209,8 +209,8 @@ describe('a lane that an operator creates', () => {
     await expect(app.createLane('no spaces')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     await expect(app.createLane('hasty', { stale: '1s' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     await expect(app.resetLane('made')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
-    await expect(app.moveTask('guest', 'nowhere')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
-    await expect(app.moveTask('nobody', 'made')).rejects.toMatchObject({ code: 'UNKNOWN_TASK' })
+    await expect(app.moveTask('guest', 'nowhere')).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
+    await expect(app.moveTask('nobody', 'made')).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' })
 
     await app.work()
     await app.moveTask('guest', 'made')
@@ -257,8 +257,8 @@ describe('a lane that an operator deletes', () => {
     await app.moveTask('in-use', null)
     await app.deleteLane('full')
     expect((await app.listLanes()).map(({ name }) => name)).not.toContain('full')
-    await expect(app.submit(inUse, null, { lane: 'full' })).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
-    await expect(app.deleteLane('full')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    await expect(app.submit(inUse, null, { lane: 'full' })).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
+    await expect(app.deleteLane('full')).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
     await expect(app.deleteLane('interactive')).rejects.toMatchObject({
       code: 'LANE_IN_USE',
       message: expect.stringContaining('a file or a program declares it'),

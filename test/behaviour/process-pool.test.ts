@@ -114,7 +114,7 @@ describe('a task in a process', () => {
   test('that is not exported is named, with what is', async () => {
     await expect(run('notATask')).rejects.toMatchObject({
       code: 'START_FAILED',
-      cause: expect.objectContaining({ code: 'UNKNOWN_TASK' }),
+      cause: expect.objectContaining({ code: 'TASK_NOT_FOUND' }),
       message:
         /exports no task named "notATask" with a run function.*notATask \(object\).*report \(task "report"\)/,
     })
@@ -305,7 +305,7 @@ test('takes no more than there are free processes, and says when one is free aga
   const freed: number[] = []
   const unsubscribe = pool.onFree(() => freed.push(pool.free))
 
-  await expect(run('pid')).rejects.toMatchObject({ code: 'POOL_FULL' })
+  await expect(run('pid')).rejects.toMatchObject({ code: 'PROCESS_POOL_FULL' })
   for (const attempt of attempts) await attempt.logged('pid ')
   writeFileSync(gate, '')
   await Promise.all(running)

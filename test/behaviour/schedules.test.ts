@@ -357,9 +357,9 @@ describe('looking after schedules', () => {
   })
 
   test.each([
-    [{ task: 'nobody', cron: '@daily' }, 'UNKNOWN_TASK', "no task named 'nobody'"],
-    [{ task: 'repor', cron: '@daily' }, 'UNKNOWN_TASK', 'did you mean report?'],
-    [{ task: 'chain', cron: '@daily' }, 'UNKNOWN_TASK', 'it is a workflow'],
+    [{ task: 'nobody', cron: '@daily' }, 'TASK_NOT_FOUND', "no task named 'nobody'"],
+    [{ task: 'repor', cron: '@daily' }, 'TASK_NOT_FOUND', 'did you mean report?'],
+    [{ task: 'chain', cron: '@daily' }, 'TASK_NOT_FOUND', 'it is a workflow'],
     [{ task: 'report', workflow: 'chain', cron: '@daily' }, 'INVALID_ARGUMENT', 'has both task and workflow'],
     [{ task: 'report' }, 'INVALID_ARGUMENT', 'has no cron'],
     [{ task: 'report', cron: '0 25 * * *' }, 'INVALID_ARGUMENT', 'Invalid value for hour: 25'],

@@ -179,7 +179,7 @@ describe.each(libraries)('with $name', ({ name, transact }) => {
       ],
       [
         (tx: TransactionLike) => app.submit('nobody', 2, { transaction: tx }),
-        'UNKNOWN_TASK',
+        'TASK_NOT_FOUND',
         /^no task named/,
       ],
     ] as const) {

@@ -79,7 +79,7 @@ describe('the function for one job of which nothing is said but task, input and 
     await expect(insertOne('nothing', 1, 'ann')).rejects.toMatchObject({ code: 'SL002' })
     await expect(insertOne('shipping', 1, 'ann')).rejects.toMatchObject({ code: 'SL006' })
     expect(await database.sql('select id from sluice.jobs')).toEqual([])
-    await expect(app.submit('nothing', 1)).rejects.toMatchObject({ code: 'UNKNOWN_TASK' })
+    await expect(app.submit('nothing', 1)).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' })
     expect((await app.submit('shipping', null)).attached).toBe(false)
   })
 

@@ -95,7 +95,7 @@ test('a refused submission does not spoil those that go out with it', async () =
     if (n % 3 === 2) expect(outcome.status).toBe('fulfilled')
     else {
       expect(outcome).toMatchObject({
-        reason: n % 3 === 0 ? { code: 'UNKNOWN_TASK' } : { code: 'UNKNOWN_LANE' },
+        reason: n % 3 === 0 ? { code: 'TASK_NOT_FOUND' } : { code: 'LANE_NOT_FOUND' },
       })
     }
   }
@@ -250,12 +250,12 @@ test('a task or lane that nobody knows is refused by its name', async () => {
   const app = await apps.open({ tasks: [known] })
 
   await expect(app.submit('nobody', 1)).rejects.toMatchObject({
-    code: 'UNKNOWN_TASK',
+    code: 'TASK_NOT_FOUND',
     message: expect.stringContaining("'nobody'"),
     details: { name: 'nobody' },
   })
   await expect(app.submit(known, 1, { lane: 'side' })).rejects.toMatchObject({
-    code: 'UNKNOWN_LANE',
+    code: 'LANE_NOT_FOUND',
     message: expect.stringMatching(/^there is no lane "side"; there are (.+, )?default, interactive, /),
     details: { name: 'side' },
   })

@@ -184,7 +184,7 @@ describe('a trace', () => {
       }
     })
     await underSpan(async (request) => {
-      await expect(app.submitMany('nobody', [1])).rejects.toMatchObject({ code: 'UNKNOWN_TASK' })
+      await expect(app.submitMany('nobody', [1])).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' })
       expect(submitSpan(request.traceId)).toMatchObject({
         status: { code: FAILED, message: "no task named 'nobody'" },
       })

@@ -352,7 +352,7 @@ test('reasons, comments, names and filters with a NUL do no harm', async () => {
     for (const filter of [{ task: 'a\0' }, { lane: 'a\0' }, { key: 'a\0' }, { tag: 'a\0' }]) {
       await expect(own.listJobs(filter)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     }
-    await expect(own.setLane('a\0', { slots: 1 })).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    await expect(own.setLane('a\0', { slots: 1 })).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
     await own.work({ name: 'w\0' })
     expect((await own.listWorkers()).map((worker) => worker.name)).toContain('w\u2400')
   } finally {

@@ -116,7 +116,7 @@ describe.each(WAYS)('over %s', (way) => {
       const refused = await cli.run(['submit', 'parked', '--lane', 'interctive'])
       expect([refused.code, refused.stderr]).toEqual([
         1,
-        expect.stringMatching(/UNKNOWN_LANE\nhint: {2}did you mean interactive\?/),
+        expect.stringMatching(/LANE_NOT_FOUND\nhint: {2}did you mean interactive\?/),
       ])
       const lane = await cli.run(['lanes', 'set', 'interctive', '--slots', '3'])
       expect(lane.stderr).toContain('there is no lane "interctive"; did you mean interactive?')
@@ -180,7 +180,7 @@ describe.each(WAYS)('over %s', (way) => {
     test('an unknown task is refused with the one that was meant', async () => {
       const { code, stderr } = await cli.run(['submit', 'eco'])
       expect(code).toBe(1)
-      expect(stderr).toContain('code:  UNKNOWN_TASK\nhint:  did you mean echo?')
+      expect(stderr).toContain('code:  TASK_NOT_FOUND\nhint:  did you mean echo?')
     })
 
     test('Ctrl-C ends the waiting with 130; the job goes on', async () => {

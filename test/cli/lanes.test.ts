@@ -248,7 +248,7 @@ describe.each(WAYS)('over %s', (way) => {
         expect(stderr).toContain(
           'there is no lane "nowhere"; there are default, interactive, maintenance, system',
         )
-        expect(stderr).toContain('code:  UNKNOWN_LANE')
+        expect(stderr).toContain('code:  LANE_NOT_FOUND')
       },
     )
   })

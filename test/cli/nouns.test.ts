@@ -24,8 +24,8 @@ describe.each(WAYS)('over %s', (way) => {
   })
 
   const NOUNS = [
-    ['tasks', 'noop', 'nop', 'task', 'UNKNOWN_TASK'],
-    ['lanes', 'narrow', 'narow', 'lane', 'UNKNOWN_LANE'],
+    ['tasks', 'noop', 'nop', 'task', 'TASK_NOT_FOUND'],
+    ['lanes', 'narrow', 'narow', 'lane', 'LANE_NOT_FOUND'],
     ['budgets', 'licences', 'licence', 'budget', 'BUDGET_NOT_FOUND'],
     ['pools', 'burst', 'brust', 'pool', 'POOL_NOT_FOUND'],
     ['schedules', 'nightly', 'nightl', 'schedule', 'SCHEDULE_NOT_FOUND'],

@@ -30,7 +30,7 @@ test('what a file says of tasks that are not here is told with its place, until 
   expect([early.code, early.stdout]).toEqual([1, ''])
   expect(JSON.parse(early.stderr.trimEnd().split('\n').at(-1)!)).toEqual({
     error: {
-      code: 'UNKNOWN_TASK',
+      code: 'TASK_NOT_FOUND',
       message: expect.stringMatching(/^workflow 'thumbnails' .* no task named 'index', 'resize'; /),
       details: { name: 'thumbnails' },
     },

@@ -26,7 +26,7 @@ describe.each(WAYS)('over %s', (way) => {
     expect(await cli.json('tasks', 'delete', 'twice')).toEqual({ name: 'twice', deleted: true })
     expect(await cli.json('tasks')).toMatchObject([{ name: 'noop' }])
     const again = await cli.run(['tasks', 'delete', 'twice'])
-    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('UNKNOWN_TASK')])
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('TASK_NOT_FOUND')])
   })
 
   test('sluice tasks delete refuses a task that needs approval, until a file says that it does not', async () => {

@@ -129,7 +129,7 @@ describe('PUT /results', () => {
   })
 
   test.each([
-    ['an unknown task', 'nothing/k', { input: 1 }, 404, 'UNKNOWN_TASK'],
+    ['an unknown task', 'nothing/k', { input: 1 }, 404, 'TASK_NOT_FOUND'],
     ['no name', 'no%20name/k', { input: 1 }, 400, 'INVALID_ARGUMENT'],
     ['NUL in the key', 'square/a%00b', { input: 1 }, 400, undefined],
     ['NUL in the input', 'square/k', { input: '\u0000' }, 400, 'NOT_STORABLE'],

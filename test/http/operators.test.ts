@@ -109,7 +109,7 @@ describe('lanes', () => {
       after: { slots: 4 },
     })
     expect(await client.laneChanges('maintenance', { before: changes[0]!.id, limit: 1 })).toHaveLength(1)
-    await expect(client.laneChanges('nowhere')).rejects.toMatchObject({ code: 'UNKNOWN_LANE' })
+    await expect(client.laneChanges('nowhere')).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
   })
 
   test.each([
@@ -125,7 +125,7 @@ describe('lanes', () => {
 
   test('that do not exist are told so', async () => {
     const answer = await server.call('PATCH', '/admin/workers/lanes/nowhere', { key, body: { slots: 1 } })
-    expect([answer.status, answer.json().code]).toEqual([404, 'UNKNOWN_LANE'])
+    expect([answer.status, answer.json().code]).toEqual([404, 'LANE_NOT_FOUND'])
   })
 })
 

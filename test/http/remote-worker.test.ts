@@ -516,7 +516,7 @@ describe('a key', () => {
       key,
       body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name: 'lost', lane: 'nowhere' }] },
     })
-    expect([refused.status, refused.json().code]).toEqual([404, 'UNKNOWN_LANE'])
+    expect([refused.status, refused.json().code]).toEqual([404, 'LANE_NOT_FOUND'])
   })
 })
 
@@ -586,7 +586,7 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
 test('a remote worker whose file names a lane that the server does not have is told where it belongs', async () => {
   const night = task({ name: 'at-night', lane: 'night', run: () => 1 })
   await expect(remoteWorker({ server: server.url, key, tasks: [night] })).rejects.toMatchObject({
-    code: 'UNKNOWN_LANE',
+    code: 'LANE_NOT_FOUND',
     message: expect.stringContaining('night'),
     details: { hint: expect.stringContaining('name the lane in the config of the server') },
   })

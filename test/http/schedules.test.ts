@@ -217,7 +217,7 @@ describe('schedules over HTTP', () => {
     [{ name: 'x', task: 'report', cron: '@daily', exec: ['rm'] }, 400, 'INVALID_ARGUMENT', 'exec'],
     [{ name: 'x', task: 'report', cron: '@daily', input: { a: '\0' } }, 400, 'NOT_STORABLE', 'NUL'],
     [{ name: '../x', task: 'report', cron: '@daily' }, 400, 'INVALID_ARGUMENT', 'name'],
-    [{ name: 'x', task: 'unheard-of', cron: '@daily' }, 404, 'UNKNOWN_TASK', "no task named 'unheard-of'"],
+    [{ name: 'x', task: 'unheard-of', cron: '@daily' }, 404, 'TASK_NOT_FOUND', "no task named 'unheard-of'"],
     [{ name: 'nightly', task: 'report', cron: '@daily' }, 409, 'SCHEDULE_EXISTS', 'nightly'],
   ])('%j is refused', async (body, status, code, detail) => {
     const answer = await server.call('POST', '/schedules', { key: keys.olga, body })

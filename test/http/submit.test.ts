@@ -174,10 +174,10 @@ describe('POST /jobs/bulk', () => {
         index: 2,
         detail: expect.stringContaining(`jobs.2: ${detail}`),
       })
-    expect(await refused({ name: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', 'no task'))
-    expect(await refused({ task: 'nothing' })).toEqual(of(404, 'UNKNOWN_TASK', ''))
+    expect(await refused({ name: 'nothing' })).toEqual(of(404, 'TASK_NOT_FOUND', 'no task'))
+    expect(await refused({ task: 'nothing' })).toEqual(of(404, 'TASK_NOT_FOUND', ''))
     expect(await refused({ task: 'echo', lane: 'nowhere' })).toEqual(
-      of(404, 'UNKNOWN_LANE', 'there is no lane'),
+      of(404, 'LANE_NOT_FOUND', 'there is no lane'),
     )
     expect(await refused({ task: 'greedy' })).toEqual(of(422, 'BUDGET_EXCEEDED', 'task greedy'))
     for (const headers of [{}, { 'idempotency-key': 'bulk-refusal' }]) {

@@ -90,7 +90,7 @@ test('a window is opened wider while the fan-out runs, by its owner and nobody e
     ],
   })
   const none = await server.call('GET', `/jobs/${root}/strip`, { key: keys.ann })
-  expect([none.status, none.json().code]).toEqual([409, 'NO_FANOUT'])
+  expect([none.status, none.json().code]).toEqual([409, 'NOT_A_FANOUT'])
   const running = await server.call('GET', `/jobs/${fan}/children?status=running&from=1&limit=1`, {
     key: keys.ann,
   })

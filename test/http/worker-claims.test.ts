@@ -61,7 +61,7 @@ describe('the name of a workflow', () => {
     expect((await server.app.listTasks()).map(({ kind }) => kind)).toEqual(['task', 'task', 'task'])
     await server.app.deleteTask('nightly')
     await start({ tasks: [echo], workflows: [nightly] })
-    await expect(server.app.deleteTask('nightli')).rejects.toMatchObject({ code: 'UNKNOWN_TASK' })
+    await expect(server.app.deleteTask('nightli')).rejects.toMatchObject({ code: 'TASK_NOT_FOUND' })
   })
 })
 

@@ -393,10 +393,10 @@ export class JobLife {
     await repeated('createLane', () => unless('LANE_EXISTS', app.createLane('spare', { slots: 1 })))
     await repeated('moveTask', () => app.moveTask('held', 'spare'))
     await repeated('laneOverrides', () => app.laneOverrides())
-    await repeated('deleteLane', () => unless('UNKNOWN_LANE', app.deleteLane('spare', { moveTo: 'life' })))
+    await repeated('deleteLane', () => unless('LANE_NOT_FOUND', app.deleteLane('spare', { moveTo: 'life' })))
     await repeated('moveTask', () => app.moveTask('held', null))
     await repeated('checkLaneChoice', () => checkLaneChoice(app.services.calls, 'held', 'life', true))
-    await repeated('deleteTask', () => unless('UNKNOWN_TASK', app.deleteTask('never-known')))
+    await repeated('deleteTask', () => unless('TASK_NOT_FOUND', app.deleteTask('never-known')))
   }
 
   /** A worker that a fault kept silent for too long is declared dead and comes back a moment later. */

@@ -66,7 +66,7 @@ export const declareLanes: Declare = (command, act) => {
   declareList(command, act, listLanes)
   declareShowOne(command, act, {
     noun: 'lane',
-    missing: 'UNKNOWN_LANE',
+    missing: 'LANE_NOT_FOUND',
     all: (system) => system.listLanes(),
     nameOf: (lane: Lane) => lane.name,
     print: printLane,

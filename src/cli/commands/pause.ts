@@ -38,7 +38,7 @@ export function setEnabled(
 
 /** A number is most likely a job id. */
 function pointToJob(error: unknown, name: string, enabled: boolean): never {
-  if (!hasCode(error, 'UNKNOWN_LANE') || !/^[1-9]\d*$/.test(name)) throw error
+  if (!hasCode(error, 'LANE_NOT_FOUND') || !/^[1-9]\d*$/.test(name)) throw error
   const command = enabled
     ? `Run job ${name} again with: sluice retry ${name}`
     : `Cancel job ${name} with: sluice cancel ${name}`

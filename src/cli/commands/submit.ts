@@ -112,8 +112,8 @@ async function submitTo(
   try {
     return await system.submit(task, input, options)
   } catch (error) {
-    if (hasCode(error, 'UNKNOWN_LANE') && lane !== undefined) throw await unknownLane(system, lane, error)
-    if (!hasCode(error, 'UNKNOWN_TASK')) throw error
+    if (hasCode(error, 'LANE_NOT_FOUND') && lane !== undefined) throw await unknownLane(system, lane, error)
+    if (!hasCode(error, 'TASK_NOT_FOUND')) throw error
     const names = (await system.listTasks()).map(({ name }) => name)
     // A workflow that is known, whose tasks nobody has brought.
     if (names.includes(task)) throw error
@@ -124,7 +124,7 @@ async function submitTo(
         : names.length === 0
           ? 'no task or workflow is registered: define one in the config file, or start the program that has it'
           : `known are ${names.slice(0, 20).join(', ')}`
-    throw new SluiceError('UNKNOWN_TASK', error.message, {
+    throw new SluiceError('TASK_NOT_FOUND', error.message, {
       details: { name: task, [HINT]: hint },
       cause: error,
     })

@@ -11,7 +11,7 @@ export const declareTasks: Declare = (command, act) => {
   declareList(command, act, listTasks)
   declareShowOne(command, act, {
     noun: 'task',
-    missing: 'UNKNOWN_TASK',
+    missing: 'TASK_NOT_FOUND',
     all: (system) => system.listTasks(),
     nameOf: (task: KnownTask) => task.name,
     print: printTask,

@@ -53,7 +53,7 @@ export interface RegisteredWorker {
  * @param plain A task of which nothing is said, to tell what a worker asks for from what it leaves open.
  * @param lanes Patterns of the lanes that their keys allow.
  * @throws {SluiceError} `FORBIDDEN` for a task in another lane; `NAME_TAKEN` when a workflow has the name of one;
- *   `UNKNOWN_LANE` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
+ *   `LANE_NOT_FOUND` when a task that is new names a lane that does not exist; `BUDGET_NOT_FOUND` when it
  *   draws from a budget that nobody has declared; `SURPLUS_WORKER` when a pool may not have one more of them.
  */
 export async function registerRemoteWorkers(

@@ -69,7 +69,7 @@ export async function addLane(db: Queryable, name: string, given: LaneSource, by
 /**
  * Deletes a lane. Its tasks go to `moveTo`, and jobs that have not started follow them; running ones end where they run.
  *
- * @throws {SluiceError} `UNKNOWN_LANE`; `LANE_IN_USE` when something is in it and `moveTo` is not given.
+ * @throws {SluiceError} `LANE_NOT_FOUND`; `LANE_IN_USE` when something is in it and `moveTo` is not given.
  */
 export async function removeLane(
   db: Queryable,
@@ -99,7 +99,7 @@ export async function removeLane(
  * Moves a task to another lane until it is moved again or reset, whatever files and code say; `null` resets it. Jobs that have
  * not started follow, unless their submission named a lane.
  *
- * @throws {SluiceError} `UNKNOWN_TASK`; `UNKNOWN_LANE`.
+ * @throws {SluiceError} `TASK_NOT_FOUND`; `LANE_NOT_FOUND`.
  */
 export async function placeTask(
   db: Queryable,
@@ -116,7 +116,7 @@ export async function placeTask(
 /**
  * Forgets a task or a workflow until a program makes it known again. Its jobs still run.
  *
- * @throws {SluiceError} `UNKNOWN_TASK`; `TASK_NEEDS_APPROVAL`.
+ * @throws {SluiceError} `TASK_NOT_FOUND`; `TASK_NEEDS_APPROVAL`.
  */
 export async function removeTask(db: Queryable, name: string): Promise<void> {
   const kind = await deleteName(db, checkText(name, 'task'))
@@ -141,7 +141,7 @@ export interface TaskPlace {
   readonly moved: boolean
 }
 
-/** @throws {SluiceError} `UNKNOWN_TASK`. */
+/** @throws {SluiceError} `TASK_NOT_FOUND`. */
 export async function getTaskPlace(db: Queryable, task: string): Promise<TaskPlace> {
   const tasks = (await listTasks(db)).filter(({ kind }) => kind === 'task')
   const found = tasks.find(({ name }) => name === task)
@@ -173,12 +173,12 @@ export function isElsewhere({ lane, declaredLane }: MovedTask): boolean {
 function unknownTask(name: string, known: readonly string[]): SluiceError {
   const near = suggest(name, known)
   const hint = near === undefined ? '. List tasks with: sluice tasks' : `; did you mean ${near}?`
-  return new SluiceError('UNKNOWN_TASK', `there is no task ${JSON.stringify(name)}${hint}`, {
+  return new SluiceError('TASK_NOT_FOUND', `there is no task ${JSON.stringify(name)}${hint}`, {
     details: { name },
   })
 }
 
-/** @throws {SluiceError} `UNKNOWN_LANE`. */
+/** @throws {SluiceError} `LANE_NOT_FOUND`. */
 export async function getLane(db: Queryable, name: string): Promise<Lane> {
   checkText(name, 'lane')
   const lane = (await listLanes(db)).find((each) => each.name === name)
@@ -197,7 +197,7 @@ const NEWEST = '9223372036854775807'
 /**
  * What operators changed of a lane, newest first; 20 unless `limit` says otherwise.
  *
- * @throws {SluiceError} `UNKNOWN_LANE`.
+ * @throws {SluiceError} `LANE_NOT_FOUND`.
  */
 export async function readLaneChanges(
   db: Queryable,
@@ -233,7 +233,7 @@ async function unknownLane(db: Queryable, name: string): Promise<SluiceError> {
   const names = (await listLanes(db)).map((each) => each.name)
   const near = suggest(name, names)
   const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
-  return new SluiceError('UNKNOWN_LANE', `there is no lane ${JSON.stringify(name)}; ${hint}`, {
+  return new SluiceError('LANE_NOT_FOUND', `there is no lane ${JSON.stringify(name)}; ${hint}`, {
     details: { name },
   })
 }

@@ -22,7 +22,7 @@ export class NameKinds {
    * Refuses a task that was called a workflow, and the other way round; and a workflow that nobody knows. Of a task nobody
    * knows whoever stores the job says so. What is remembered only lets pass; before it refuses it looks again.
    *
-   * @throws {SluiceError} `INVALID_ARGUMENT`; `UNKNOWN_TASK`.
+   * @throws {SluiceError} `INVALID_ARGUMENT`; `TASK_NOT_FOUND`.
    */
   async check(name: string, said: NameKind): Promise<void> {
     if (this.#known.get(name) === said) return
@@ -42,6 +42,8 @@ export class NameKinds {
     const more = workflows.length > LISTED ? ` and ${workflows.length - LISTED} more` : ''
     const there =
       workflows.length === 0 ? 'there is none' : `there are ${workflows.slice(0, LISTED).join(', ')}${more}`
-    return new SluiceError('UNKNOWN_TASK', `no workflow named ${show(name)}; ${there}`, { details: { name } })
+    return new SluiceError('TASK_NOT_FOUND', `no workflow named ${show(name)}; ${there}`, {
+      details: { name },
+    })
   }
 }

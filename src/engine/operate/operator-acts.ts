@@ -156,8 +156,8 @@ async function unlessGone(look: (tx: Queryable) => Promise<unknown>, tx: Queryab
     return await look(tx)
   } catch (error) {
     if (
-      hasCode(error, 'UNKNOWN_LANE') ||
-      hasCode(error, 'UNKNOWN_TASK') ||
+      hasCode(error, 'LANE_NOT_FOUND') ||
+      hasCode(error, 'TASK_NOT_FOUND') ||
       hasCode(error, 'BUDGET_NOT_FOUND') ||
       hasCode(error, 'POOL_NOT_FOUND')
     )

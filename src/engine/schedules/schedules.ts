@@ -81,7 +81,7 @@ export async function viewSchedule(db: Queryable, name: string): Promise<Schedul
 /**
  * Creates a schedule. It is an operator's: what files say of one with this name changes only the fields not given here.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `UNKNOWN_TASK`; `SCHEDULE_EXISTS`; `TOO_MANY_SCHEDULES`.
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `TASK_NOT_FOUND`; `SCHEDULE_EXISTS`; `TOO_MANY_SCHEDULES`.
  */
 export async function createSchedule(
   db: Queryable,
@@ -111,7 +111,7 @@ export async function createSchedule(
  * An operator's change: it stays, whatever files say, until it is reset. A change of `cron` or `timezone` counts from
  * now on; ticks that are due have gone by.
  *
- * @throws {SluiceError} `SCHEDULE_NOT_FOUND`; `INVALID_ARGUMENT`; `UNKNOWN_TASK`.
+ * @throws {SluiceError} `SCHEDULE_NOT_FOUND`; `INVALID_ARGUMENT`; `TASK_NOT_FOUND`.
  */
 export async function changeSchedule(
   db: Queryable,
@@ -248,7 +248,7 @@ async function checkTarget(db: Queryable, { task, workflow }: Schedule): Promise
     : near === undefined
       ? 'start a program that has it, or name it in the config file'
       : `did you mean ${near}?`
-  throw new SluiceError('UNKNOWN_TASK', `no ${kind} named '${name}': ${hint}`, { details: { name } })
+  throw new SluiceError('TASK_NOT_FOUND', `no ${kind} named '${name}': ${hint}`, { details: { name } })
 }
 
 async function find(db: Queryable, name: string): Promise<ScheduleRow> {

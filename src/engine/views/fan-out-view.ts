@@ -39,7 +39,7 @@ const MOST_CHILDREN = 500
 /**
  * The children of a fan-out, counted by place and state.
  *
- * @throws {SluiceError} `JOB_NOT_FOUND`; `NO_FANOUT`.
+ * @throws {SluiceError} `JOB_NOT_FOUND`; `NOT_A_FANOUT`.
  */
 export async function stripOf(db: Queryable, id: string, buckets: number): Promise<Strip> {
   checkWhole(buckets, 'buckets', 1, MOST_BUCKETS)
@@ -47,7 +47,7 @@ export async function stripOf(db: Queryable, id: string, buckets: number): Promi
   if (job === undefined) throw jobNotFound(db, id)
   if (job.kind !== 'fanout') {
     const message = `job ${id} is a ${job.kind ?? 'task'}: only fan-outs have a strip`
-    throw new SluiceError('NO_FANOUT', message, { details: { jobId: id } })
+    throw new SluiceError('NOT_A_FANOUT', message, { details: { jobId: id } })
   }
   const total = job.total ?? 0
   const size = Math.max(1, Math.ceil(total / buckets))

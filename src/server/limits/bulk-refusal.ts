@@ -26,12 +26,12 @@ export async function withIndex(
   if (!(error instanceof SluiceError)) return error
   if (error.code === 'KEY_CONFLICT') return keyConflict(db, entries, error)
   const { name, task } = error.details
-  if (error.code === 'UNKNOWN_TASK')
+  if (error.code === 'TASK_NOT_FOUND')
     return at(
       error,
       entries.findIndex((each) => each.task === name),
     )
-  if (error.code === 'UNKNOWN_LANE')
+  if (error.code === 'LANE_NOT_FOUND')
     return at(
       error,
       entries.findIndex((each) => each.lane === name),

@@ -114,7 +114,7 @@ export class PoolChild {
    * `StartFailure` when it died before it had loaded the task, which burns no attempt.
    */
   run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
-    if (!this.isIdle) throw new SluiceError('POOL_FULL', `pool process ${this.pid} is not idle`)
+    if (!this.isIdle) throw new SluiceError('PROCESS_POOL_FULL', `pool process ${this.pid} is not idle`)
     this.jobs += 1
     const { input, job, number, graceMs, trace, devices, model } = attempt
     const order = { run: this.jobs, ...ref, input, job, attempt: number, graceMs, trace, devices }

@@ -11,7 +11,7 @@ let jiti: Jiti | undefined
 /**
  * Finds the task in its module.
  *
- * @throws {SluiceError} `UNKNOWN_TASK` when no export is that task; the text
+ * @throws {SluiceError} `TASK_NOT_FOUND` when no export is that task; the text
  *   lists what there is. Whatever the module itself throws is passed on.
  */
 export async function loadTask(ref: TaskRef): Promise<AnyTask> {
@@ -21,7 +21,7 @@ export async function loadTask(ref: TaskRef): Promise<AnyTask> {
   }
   const list = found.map(([name, value]) => `${name} (${describe(value)})`).join(', ')
   throw new SluiceError(
-    'UNKNOWN_TASK',
+    'TASK_NOT_FOUND',
     `${ref.module} exports no task named ${JSON.stringify(ref.task)} with a run function; ` +
       `a process can only run tasks that are exported. It exports ${list === '' ? 'nothing' : list}`,
     { details: { module: ref.module, task: ref.task } },

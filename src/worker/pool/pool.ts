@@ -169,7 +169,7 @@ export class ProcessPool {
    * the signal's reason. When the process dies this rejects with `ATTEMPT_FAILED`,
    * or with `StartFailure` when it died before it had loaded the task.
    *
-   * @throws {SluiceError} `POOL_FULL` when `free` is 0, `CLOSED` when not running.
+   * @throws {SluiceError} `PROCESS_POOL_FULL` when `free` is 0, `CLOSED` when not running.
    */
   async run(ref: TaskRef, attempt: Attempt): Promise<unknown> {
     if (this.#state !== 'running') throw new SluiceError('CLOSED', `the process pool is ${this.#state}`)
@@ -178,7 +178,7 @@ export class ProcessPool {
     let child = this.#idle.pop()
     while (child !== undefined && !child.isIdle) child = this.#idle.pop()
     if (child === undefined) {
-      throw new SluiceError('POOL_FULL', `all ${this.#size} processes of the process pool are in use`)
+      throw new SluiceError('PROCESS_POOL_FULL', `all ${this.#size} processes of the process pool are in use`)
     }
     try {
       return await child.run(ref, attempt)
