@@ -16,19 +16,24 @@ Commands that look and operate speak to the server in SLUICE_SERVER with the key
 database in DATABASE_URL, else to an embedded one in .sluice/ (or SLUICE_DATA).
 `
 
+/** What a command line asks for: the work of its command in the world in which it is called. */
+type Perform = (work: (world: World) => Promise<ExitCode>, world: World) => Promise<ExitCode>
+
 /**
  * Runs one command line.
  *
  * @param argv Without the names of node and of the program.
+ * @param perform Called once the command line has been parsed. It may leave the work undone.
  * @returns the exit code. Errors have been reported.
  */
 export async function runProgram(
   argv: readonly string[],
   world: Omit<World, 'catalogue'>,
+  perform: Perform = (work, itsWorld) => work(itsWorld),
 ): Promise<ExitCode> {
   const json = argv.includes('--json')
   try {
-    return await parse(withoutAlias(argv), { ...world, catalogue: CATALOGUE })
+    return await parse(withoutAlias(argv), { ...world, catalogue: CATALOGUE }, perform)
   } catch (error) {
     return reportError(world.err, error, {
       json,
@@ -37,7 +42,7 @@ export async function runProgram(
   }
 }
 
-async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
+async function parse(argv: readonly string[], world: World, perform: Perform): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT.done
   const program = new Command('sluice')
     .description('Durable jobs on PostgreSQL with bounded concurrency at every level.')
@@ -64,7 +69,7 @@ async function parse(argv: readonly string[], world: World): Promise<ExitCode> {
     let server: World['server']
     let reason: string | undefined
     declare(command, async (work) => {
-      exitCode = await work({ ...world, server, reason })
+      exitCode = await perform(work, { ...world, server, reason })
     })
     command.enablePositionalOptions()
     addCommandOptions(command, entry)
