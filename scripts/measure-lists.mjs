@@ -95,7 +95,7 @@ async function measure(apps, filter) {
     for (const [at, app] of apps.entries()) {
       const cursor = page % 2 === 0 ? undefined : toCursor(String(Math.ceil(SIZES[at] * share)))
       const from = performance.now()
-      const { jobs } = await readPage(app.room.calls, filter, cursor, 50)
+      const { jobs } = await readPage(app.services.calls, filter, cursor, 50)
       seen[at].ms.push(performance.now() - from)
       seen[at].rows += jobs.length
     }

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
 import { openEmbedded } from '../dist/db/embedded/embedded.js'
-import { transactForCallers } from '../dist/db/with-retries.js'
+import { transactWithRetries } from '../dist/db/with-retries.js'
 import { authorOfDatabase } from '../dist/engine/access/author.js'
 import { createKey } from '../dist/engine/access/keys.js'
 import { sluice, task } from '../dist/index.js'
@@ -70,7 +70,7 @@ async function measure(streams) {
   try {
     const { url } = await answer()
     const author = authorOfDatabase('measure')
-    const { key } = await transactForCallers(app.room.db, (tx) =>
+    const { key } = await transactWithRetries(app.services.db, (tx) =>
       createKey(tx, { name: 'm', role: 'viewer' }, author),
     )
     const jobs = await app.submitMany(talk, Array.from({ length: streams }), { runAt: '1h' })

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import pino from 'pino'
-import { transactForCallers } from '../../dist/db/with-retries.js'
+import { transactWithRetries } from '../../dist/db/with-retries.js'
 import { authorOfDatabase } from '../../dist/engine/access/author.js'
 import { createKey } from '../../dist/engine/access/keys.js'
 import { sluice } from '../../dist/index.js'
@@ -41,7 +41,7 @@ export async function openSystem(folder, size, closing) {
   closing.push(() => clearInterval(pulse))
   const server = await startServer({ app, log, host: '127.0.0.1', port: 0, graceMs: 500 })
   closing.push(() => server.stop({ now: true }))
-  const { key } = await transactForCallers(app.room.db, (tx) =>
+  const { key } = await transactWithRetries(app.services.db, (tx) =>
     createKey(tx, { name: 'ada', role: 'platform_admin' }, authorOfDatabase('bench')),
   )
   const traffic = await openTraffic(app.databaseUrl, closing)

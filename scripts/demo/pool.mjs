@@ -42,7 +42,7 @@ export async function overflow(demo, start) {
     close: () => Promise.resolve(),
   }
   const keeper = new FleetKeeper({
-    db: demo.app.room.db,
+    db: demo.app.services.db,
     log: pino({ level: 'silent' }),
     name: 'demo',
     provisioners: new Map([['render-farm', farm]]),

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import pino from 'pino'
 import { SluiceClient } from '../../dist/client/index.js'
-import { transactForCallers } from '../../dist/db/with-retries.js'
+import { transactWithRetries } from '../../dist/db/with-retries.js'
 import { authorOfDatabase } from '../../dist/engine/access/author.js'
 import { createKey } from '../../dist/engine/access/keys.js'
 import { sluice } from '../../dist/index.js'
@@ -145,7 +145,7 @@ async function keyOf(app, name, role) {
   const runs = { tasks: ['*'], lanes: ['*'], pools: ['*'] }
   const author = authorOfDatabase('setup')
   return (
-    await transactForCallers(app.room.db, (tx) =>
+    await transactWithRetries(app.services.db, (tx) =>
       createKey(tx, { name, role, ...(role === 'worker' && { runs }) }, author),
     )
   ).key
