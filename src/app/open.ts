@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import pino from 'pino'
 import type { LoadedConfig } from '../config/load-config.ts'
 import { DATA_FOLDER, findProjectFolder } from '../config/project-folder.ts'
+import { checkAddress } from '../db/address.ts'
 import { Database, type Queryable } from '../db/database.ts'
 import { openEmbedded } from '../db/embedded/embedded.ts'
 import { checkSuitable, describeWait, type MigrationResult, migrate } from '../db/migrate.ts'
@@ -325,16 +326,6 @@ export async function findDatabase(
     folders,
     release: () => embedded.release(),
   }
-}
-
-/** The driver takes a text it cannot read for the name of a host, and says no more than that it is unknown. */
-function checkAddress(url: string): string {
-  // Not repeated in the message: there may be a password in it.
-  if (/^(postgres(ql)?:\/\/|socket:|\/)/.test(url)) return url
-  throw new SluiceError(
-    'INVALID_CONFIG',
-    'the address of the database (option database, or DATABASE_URL) must look like postgres://user:password@host:5432/name',
-  )
 }
 
 async function prepare(url: string, options: SluiceOptions, log: Log): Promise<Database> {

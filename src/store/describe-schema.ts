@@ -64,5 +64,16 @@ export async function describeSchema(db: Database): Promise<SchemaObject[]> {
     await tx.run(FORGET_PATH)
     return tx.run<SchemaObject & Record<string, unknown>>(DESCRIBE)
   })
-  return rows.map(({ kind, name, definition }) => ({ kind, name, definition: definition.trimEnd() }))
+  return rows.map(({ kind, name, definition }) => ({
+    kind,
+    name,
+    definition: kind === 'view' ? withoutQualifier(definition) : definition.trimEnd(),
+  }))
+}
+
+/** PostgreSQL 15 qualifies the columns of a view that reads one table; newer versions do not. */
+function withoutQualifier(definition: string): string {
+  const text = definition.trimEnd()
+  const [, table, alias = table] = /\n {3}FROM sluice\.(\w+)(?: (\w+))?\n {2}WHERE [^\n]+$/.exec(text) ?? []
+  return alias === undefined ? text : text.replaceAll(new RegExp(`\\b${alias}\\.`, 'g'), '')
 }

@@ -18,6 +18,7 @@ const SHORT = [
   ...[
     'own-settings',
     'migrations',
+    'schema-dump',
     'keys',
     'claim-plan',
     'claims',

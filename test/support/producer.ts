@@ -3,7 +3,7 @@ import pg from 'pg'
 import type { Sql, TestDatabase } from './database.ts'
 import { withUser } from './global-setup.ts'
 
-interface Producer {
+interface GrantedRole {
   readonly role: string
   readonly url: string
   /** Each statement is a transaction of its own. */
@@ -11,31 +11,49 @@ interface Producer {
 }
 
 /** Lends a role that may only submit: it has the rights that the reference of SQL gives to one, and no others. */
-export async function withProducer(
+export function withProducer(
   database: TestDatabase,
-  work: (producer: Producer) => Promise<void>,
+  work: (producer: GrantedRole) => Promise<void>,
 ): Promise<void> {
-  const role = `producer_${database.name}`
+  return withGrants(database, { name: 'producer', after: 'A role that only submits needs' }, work)
+}
+
+/** Lends a role that may run workers and servers: it has the rights that the reference of SQL gives to one, and no others. */
+export function withOperator(
+  database: TestDatabase,
+  work: (operator: GrantedRole) => Promise<void>,
+): Promise<void> {
+  const after = 'A program that runs workers, serves the HTTP API or operates the system needs'
+  return withGrants(database, { name: 'worker', after }, work)
+}
+
+async function withGrants(
+  database: TestDatabase,
+  { name, after }: { name: string; after: string },
+  work: (role: GrantedRole) => Promise<void>,
+): Promise<void> {
+  const role = `${name}_${database.name}`
   const url = withUser(database.directUrl, role)
   await database.admin(`create role ${role} login`)
   const client = new pg.Client(url)
   try {
-    for (const grant of await readGrants(role)) await database.sql(grant)
+    for (const grant of await readGrants(name, after)) await database.sql(grant.replaceAll(name, role))
     await client.connect()
     await work({ role, url, sql: async (text, values) => (await client.query(text, values)).rows })
   } finally {
     await client.end()
-    await database.sql(`revoke all on all tables in schema sluice from ${role}`)
-    await database.sql(`revoke all on schema sluice from ${role}`)
+    for (const what of ['all tables in schema sluice', 'all sequences in schema sluice', 'schema sluice'])
+      await database.sql(`revoke all on ${what} from ${role}`)
     await database.admin(`drop role ${role}`)
   }
 }
 
-async function readGrants(role: string): Promise<string[]> {
+/** The statements of the block of SQL that follows a sentence of the reference. */
+async function readGrants(name: string, after: string): Promise<string[]> {
   const page = await readFile(new URL('../../docs/reference/sql.md', import.meta.url), 'utf8')
-  const grants = /A role that only submits needs\n\n```sql\n([^`]+)```/.exec(page)![1]!
+  const [, grants] = new RegExp(`${after}\n\n\`\`\`sql\n([^\`]+)\`\`\``).exec(page) ?? []
+  if (grants === undefined) throw new Error(`docs/reference/sql.md has no grants for a ${name}`)
   return grants
-    .replaceAll('producer', role)
     .replace(/ +--.*/g, '')
     .trim()
     .split('\n')

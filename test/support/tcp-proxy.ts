@@ -79,7 +79,8 @@ export async function startProxy(targetUrl: string): Promise<TcpProxy> {
   }
 }
 
-function addressOf(url: string): { path: string } | { host: string; port: number } {
+/** Where a PostgreSQL server listens, for `connect` of `node:net`. */
+export function addressOf(url: string): { path: string } | { host: string; port: number } {
   const { hostname, port, searchParams } = new URL(url)
   const host = decodeURIComponent(searchParams.get('host') ?? hostname)
   const number = Number(searchParams.get('port') ?? (port || 5432))
