@@ -1349,7 +1349,8 @@ begin
   end if;
   -- One that was there before has lost its leases and starts over.
   if (v_asked.stop_tries > 0 or v_asked.outcome in ('failed', 'expired'))
-     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
+     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request)
+         then
     raise exception 'worker % of pool % has come too late: its request has ended', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)
@@ -1453,7 +1454,8 @@ declare
   v_row  record;
 begin
   for v_row in
-    select l.ordinality as ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, p_capacity, p_cores) as per_worker, t.held, t.asked, t.elsewhere
+    select l.ordinality as ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, p_capacity, p_cores) as per_worker, t.held, t.asked,
+           t.elsewhere
       from unnest(lanes) with ordinality l
       join sluice.lanes s on s.name = l.name
       left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
@@ -1477,8 +1479,8 @@ begin
     end if;
     lanes[v_row.ord] := v_lane;
     if v_row.elsewhere and v_lane.take > 0 then
-      -- A worker that repeats its request at every poll is free to take what this one yields. One that is busy elsewhere does not repeat it, and must not keep
-      -- a whole lane waiting.
+      -- A worker that repeats its request at every poll is free to take what this one yields. One that is busy elsewhere does not repeat it, and must
+      -- not keep a whole lane waiting.
       others := others || array(
         select row(o.id, v_row.ord, 2147483647, -2147483648, 0, 0)::sluice.cycle_class_v1
           from (select distinct a.id from sluice.holdings h
@@ -1621,7 +1623,8 @@ begin
       join sluice.lanes s on s.name = p_lanes[c.lane].name and s.enabled and s.prefetch > 0 and s.slots is distinct from 1 and s.placement = 'fill'
       join sluice.workers w on w.id = p_worker
       -- Where the first job must start at once, nothing of the class is assigned.
-      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at,
+                                                q.parent_id) as must_start
                       from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
                      order by q.rank, q.id limit 1) h on h.must_start is not true
      where p_lanes[c.lane].run > 0 and p_lanes[c.lane].cap is null and not p_lanes[c.lane].asked
@@ -1631,7 +1634,8 @@ begin
                         where k.id = c.id and (k.budgeted or t.on_lost = 'fail' or k.task = any (w.pooled)))
        and not (v_shared and exists (
          select 1 from unnest(p_ready) o cross join lateral (select (p_lanes[o.lane]).*) l join sluice.lanes t on t.name = l.name and t.enabled
-          where l.run < p_lanes[c.lane].run - p_lanes[c.lane].run / 8 and coalesce(l.run < sluice.per_worker_v1(t.per_worker, p_capacity, p_cores), true)
+          where l.run < p_lanes[c.lane].run - p_lanes[c.lane].run / 8
+            and coalesce(l.run < sluice.per_worker_v1(t.per_worker, p_capacity, p_cores), true)
             and exists (select 1 from sluice.ready_v1(o.id, o.rank, o.after, 1))
             and (t.slots is null or l.run < l.slots or t.slots > (select sum(h.slots) from sluice.holdings h where h.lane = t.name))))
   loop
@@ -1710,7 +1714,8 @@ begin
   else
     insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
     select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
-           jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
+           jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key',
+                                                'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
            g.job #>> '{audit,requestId}', g.job #>> '{audit,reason}'
       from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
      where g.job ? 'audit' and p_attached[g.ord] is not true
@@ -1787,7 +1792,8 @@ begin
   while cardinality(v_level) > 0 loop
     -- Composites by their own rows first, as everybody locks them.
     perform 1 from sluice.composites c join sluice.job_data d on d.id = c.job_id
-      where d.parent_id = any (v_level) and d.superseded_at is null and d.composite is not null and not c.ended order by c.job_id for no key update of c;
+      where d.parent_id = any (v_level) and d.superseded_at is null and d.composite is not null and not c.ended
+      order by c.job_id for no key update of c;
     select array_agg(e.id) filter (where e.is_composite) into v_level
       from sluice.end_queued_v1(array(select q.id from sluice.queue q join sluice.job_data d on d.id = q.id
                                        where q.parent_id = any (v_level) and q.state = 'waiting' and d.superseded_at is null
@@ -1830,7 +1836,8 @@ begin
     if v_composite then
       update sluice.composites c
          set cancel_error = case when c.cancel_at is null then v_error else c.cancel_error end,
-             closing_error = case when c.closing is null then case when c.cancel_at is null then v_error else c.cancel_error end else c.closing_error end,
+             closing_error = case when c.closing is null then case when c.cancel_at is null then v_error else c.cancel_error end
+                                  else c.closing_error end,
              closing = coalesce(c.closing, 'cancelled'), cancel_at = coalesce(c.cancel_at, clock_timestamp())
        where c.job_id = p_id and not c.ended and c.started_at is not null;
       if found then
@@ -1881,11 +1888,13 @@ begin
   perform 1 from sluice.composites c where c.job_id = any (v_rows) order by c.job_id for no key update;
   -- The queue first: what is claimed before it is locked is locked where it runs.
   v_rows := array(select q.id from sluice.queue q
-                   where q.id = any (array(select unnest(p_ids || v_rows) union select w.id from sluice.queue w where w.parent_id = any (v_rows) and w.state = 'waiting'))
+                   where q.id = any (array(select unnest(p_ids || v_rows)
+                                     union select w.id from sluice.queue w where w.parent_id = any (v_rows) and w.state = 'waiting'))
                    order by q.id for update);
   return query
   select k.id, k.state, c.state
-    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.composite is not null and j.state < 'completed' order by j.id offset 0) k
+    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.composite is not null and j.state < 'completed'
+           order by j.id offset 0) k
    cross join lateral (select sluice.cancel_job_v1(k.id, p_reason) as state) c
    where c.state is not null;
 
@@ -1988,7 +1997,8 @@ begin
            select distinct f from unnest(a.operator_set || array(select f from unnest(v_plain) f where p_given ? f)
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
          declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
-           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
+           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}')
+                                                                      || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
       or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))
@@ -2609,7 +2619,8 @@ begin
         lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
-        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
+                                                                        'device', d.device,
                                                                         'amount', d.amount)), '[]')
                              from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;
@@ -2741,7 +2752,8 @@ begin
                               'cancelled', p_error, true);
   -- In a statement of its own, which sees what has started since.
   select array_agg(c.worker_id), array_agg(c.seq) into v_workers, v_seqs
-    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent] order by c.worker_id, c.seq for no key update skip locked) c;
+    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent]
+           order by c.worker_id, c.seq for no key update skip locked) c;
   v_running := array(select r.id from unnest(v_workers, v_seqs) c(worker_id, seq) join sluice.claimed r on r.worker_id = c.worker_id and r.seq = c.seq
                       where r.parent_id = p_parent and r.cancel_at is null);
   v_stops := (select count(*) from sluice.ask_to_stop_v1(v_workers, v_seqs, v_running, p_error));
@@ -2799,10 +2811,12 @@ begin
       left join (
         select h.ord, count(*)::integer as jobs
           from (select s.ord, s.lane, row_number() over (partition by s.lane order by s.rank, s.id) as place
-                  from (select c.ordinality as ord, c.lane, x.rank, x.id, bool_or(x.must_start) over (partition by c.ordinality order by x.rank, x.id) as is_behind
+                  from (select c.ordinality as ord, c.lane, x.rank, x.id,
+                               bool_or(x.must_start) over (partition by c.ordinality order by x.rank, x.id) as is_behind
                           from unnest(p_classes) with ordinality c
                          cross join lateral (
-                           select q.rank, q.id, sluice.must_start_v1(p_now, p_begun - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at,
+                           select q.rank, q.id, sluice.must_start_v1(p_now, p_begun - make_interval(secs => c.fresh / 1000.0), q.certain,
+                                                                     q.deadline_at,
                                                                      q.ready_at, q.parent_id) as must_start
                              from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
                             order by q.rank, q.id limit least(p_lanes[c.lane].take, c.most)) x) s
@@ -2987,7 +3001,8 @@ begin
   v_lanes := sluice.hold_lanes_v1(p_worker, p_epoch, p_lanes, p_ended, p_run, p_want, p_keep, v_ready);
   v_may := sluice.may_claim_v1(p_worker, p_known, v_free, p_run);
   if v_reports or p_begun is not null then
-    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs, p_hint and v_may.is_waited_for);
+    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+                               p_hint and v_may.is_waited_for);
     v_whole := v_part.is_whole; v_parents := v_part.parents; v_places := v_part.places;
   end if;
   v_free := case when v_whole then v_may.free else 0 end;
@@ -2995,7 +3010,8 @@ begin
   if cardinality(v_lanes) < cardinality(p_lanes) then
     -- From here on lanes are those of this cycle.
     v_names := array(select l.name from unnest(v_lanes) l);
-    v_ready := array(select row(c.id, array_position(v_names, p_lanes[c.lane]), c.most, c.rank, c.after, c.fresh)::sluice.cycle_class_v1 from unnest(v_ready) c);
+    v_ready := array(select row(c.id, array_position(v_names, p_lanes[c.lane]), c.most, c.rank, c.after, c.fresh)::sluice.cycle_class_v1
+                       from unnest(v_ready) c);
   end if;
   v_part := sluice.allowance_v1(p_worker, v_now, v_free, v_may.capacity, v_may.cores, p_classes, v_lanes);
   v_lanes := v_part.lanes; v_others := v_part.others;
@@ -3028,12 +3044,14 @@ begin
     perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', '{}', '{}', '{}');
   end if;
   if v_assigns and v_whole and v_may.is_open and v_ahead is null and v_ready <> '{}' then
-    v_rows := sluice.assign_v1(p_worker, v_now, ((select sum(r) from unnest(p_run) r) + (select sum(l.run - l.ran) from unnest(v_lanes) l))::integer, v_may.capacity, v_may.cores, v_ready, p_classes, p_class_ahead, v_lanes);
+    v_rows := sluice.assign_v1(p_worker, v_now, ((select sum(r) from unnest(p_run) r) + (select sum(l.run - l.ran) from unnest(v_lanes) l))::integer,
+                               v_may.capacity, v_may.cores, v_ready, p_classes, p_class_ahead, v_lanes);
     if v_rows <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_rows, v_ids, v_may.skip, null, 0) s;
     end if;
   end if;
-  v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64 and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
+  v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
+    and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
   perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then
@@ -3101,7 +3119,8 @@ begin
                 order by u.name),
          array(select distinct i.pool from in_pools i order by i.pool)
     into v_tasks, v_pools;
-  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.running j on j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt
+  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r
+               join sluice.running j on j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt
               where r.budget = p_name);
   if v_tasks = '{}' and v_jobs = 0 then
     delete from sluice.residents r where r.budget = p_name;
@@ -3324,7 +3343,8 @@ begin
     select e.id, e.seq, e.error, e.detail, e."delayMs", e."ranMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
-      from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint, "ranMs" double precision)
+      from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint,
+                                              "ranMs" double precision)
   ), wanted as (
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
@@ -3352,7 +3372,8 @@ begin
   ), back as (
     insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
     select j.id, j.next,
-           case when j.ending in ('returned', 'unstarted', 'out_of_memory') then j.ready_at else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
+           case when j.ending in ('returned', 'unstarted', 'out_of_memory') then j.ready_at
+                else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
            j.started_at,
            -- It has started in time; from here on only retries decide. Not so where it, or its program, has not been started.
            case when j.ending = 'unstarted' or j.ending = 'returned' and j.said is not null then j.deadline_at end,
@@ -3363,7 +3384,8 @@ begin
       from judged j join sluice.job_data d on d.id = j.id join sluice.classes c on c.id = d.class_id join sluice.lanes l on l.name = c.lane
      where j.next < 'running'
   ), kept as (
-    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
+    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root,
+                                 error)
     select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,
            j.failures + case when j.ending in ('failed', 'retry') then 1 else 0 end, j.losses, j.parent_id is null,
            case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- the reason given with the cancel
@@ -3609,14 +3631,17 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
-           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end, c.deadlines[i],
+           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end,
+           c.deadlines[i],
            case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
            coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null
       from over c cross join lateral generate_series(1, c.n) i
   )
   select coalesce(sum(cardinality(c.ids)), 0), array_agg(c.seq),
-         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where p.parents is not null and j.parent_id is not null),
-         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id)
+           where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx)
+           where p.parents is not null and j.parent_id is not null),
          (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
     into ended, v_over, parents, places, v_keyed from over c;
   if ended < cardinality(p_ids) then
@@ -3673,7 +3698,8 @@ begin
   update sluice.schedules s set next_at = p_then where s.name = p_name;
   if p_passed > 0 then
     -- While a schedule is disabled its ticks go by in one row.
-    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
+    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed,
+                                fired_at = clock_timestamp()
      where p_passed_why = 'disabled' and f.skipped = 'disabled'
        and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
     if not found then
@@ -3801,7 +3827,8 @@ begin
   if v_step <= interval '1 second' then
     return null;
   end if;
-  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
+  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1,
+                            skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
   update sluice.generation g set noticed_at = least(g.noticed_at, v_now), wait_until = g.wait_until - v_step,
                                  skip_before = case when g.skip_before > v_now then v_now else g.skip_before end;
   -- What is locked is being written by the new clock.
@@ -3912,7 +3939,8 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     if v_peer.capacity = 0 or (
-         select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
+         select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c
+          where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;
@@ -3966,7 +3994,8 @@ begin
   if not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.epoch = p_epoch) then
     return 0;
   end if;
-  perform 1 from sluice.claims c where c.worker_id = p_worker and (c.assigned && p_ids or c.seq > p_known and c.assigned is not null) order by c.seq for update;
+  perform 1 from sluice.claims c where c.worker_id = p_worker and (c.assigned && p_ids or c.seq > p_known and c.assigned is not null)
+    order by c.seq for update;
   select jsonb_agg(jsonb_build_object('id', r.id, 'seq', r.seq, 'ending', 'unstarted')), bool_or(r.cancel_at is not null) into v_endings, v_cancelled
     from sluice.claimed r where r.worker_id = p_worker and r.assigned and (r.id = any (p_ids) or r.seq > p_known);
   if v_endings is null then
@@ -4033,7 +4062,8 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
-            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
+            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p
+                       where p.name = w.pool), false),
             sluice.catalogue_stamp_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $function$;
 
@@ -4088,7 +4118,8 @@ begin
     into by_jobs, unseen, running
     from sluice.reservations r
    -- For each of them in the claims of its worker: what runs is not read as a whole.
-   cross join lateral (select x.started_at from sluice.running x where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   cross join lateral (select x.started_at from sluice.running x
+                        where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
    where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
     into by_models, v_unseen
@@ -4248,7 +4279,8 @@ begin
   ), audited as (
     insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
     select p_audit ->> 'actor', (p_audit ->> 'keyId')::bigint, 'job.submit', 'job ' || g.id,
-           jsonb_strip_nulls(jsonb_build_object('task', p_task, 'by', nullif(p_owner, p_audit ->> 'actor'))), p_audit ->> 'requestId', p_audit ->> 'reason'
+           jsonb_strip_nulls(jsonb_build_object('task', p_task, 'by', nullif(p_owner, p_audit ->> 'actor'))),
+           p_audit ->> 'requestId', p_audit ->> 'reason'
       from given g where p_audit is not null
   )
   select g.id into v_id from given g;
@@ -4367,7 +4399,8 @@ begin
     exit when found;
     if v_lane is null then
       raise exception 'there is no lane %; there are %', to_json(p_lane),
-        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
+        (select string_agg(l.name, ', ' order by l.name)
+           from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
     insert into sluice.classes (task, lane, model, requires, budgeted, chosen)
@@ -4463,7 +4496,8 @@ begin
   select j.* from sluice.jobs j where j.id = any (array(select unnest(p_ids) except select unnest(v_held)));
   if v_held <> '{}' then
     return query
-    select d.id, d.submitted_at, r.ready_at, case when not r.assigned then r.started_at end, null::timestamptz, r.deadline_at, r.cancel_at, d.deadline_ms, r.worker_id,
+    select d.id, d.submitted_at, r.ready_at, case when not r.assigned then r.started_at end, null::timestamptz, r.deadline_at, r.cancel_at,
+           d.deadline_ms, r.worker_id,
            d.parent_id, d.root_id, d.class_id,
            case when r.assigned then 'ready' else 'running' end::sluice.job_state, d.composite, 0, d.priority, r.attempt, d.idx, r.failures, r.losses,
            d.task, d.step, d.key, d.key_owner, d.tags, d.input, null::jsonb, r.error, d.submitted_by, d.policy, d.superseded_at, d.trace,
@@ -4550,7 +4584,8 @@ declare
   v_classes integer[] := array(select c.id from sluice.classes c where c.lane = p_name);
 begin
   return case
-    when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
+    when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ')
+                              || case when cardinality(v_tasks) > 3 then ' and others' else '' end
     when exists (select 1 from sluice.claimed r where r.class_id = any (v_classes)) then 'jobs run in it'
     -- A state at a time, as the indexes have them.
     when exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'ready')
@@ -4598,7 +4633,8 @@ AS $function$
              (select max(l.stale_ms) from sluice.lanes l)
       union all
       select 'sample', d.ran_at, 2000 from sluice.duties d
-       where d.name = 'sample' and exists (select 1 from sluice.classes c where exists (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready'))
+       where d.name = 'sample' and exists (select 1 from sluice.classes c
+                                            where exists (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready'))
       union all
       select d.name, d.ran_at, case d.name when 'prune' then 60000 else 30000 end from sluice.duties d where d.name in ('reconcile', 'prune')
     ) o(name, since, grace_ms) where o.since is not null
@@ -4687,7 +4723,8 @@ begin
         then format('(select q.id, %s as fits from sluice.queue q where q.state = ''ready'' order by q.class_id, q.rank, q.id limit %s)',
                     p_match ->> 'q', p_look)
         else format('(select q.id, %s as fits from unnest(%L::integer[]) k(id) cross join lateral (
-                        select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
+                        select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id
+                         order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
                     p_match ->> 'q', p_classes, p_look) end]
       else array[format('(select q.id, %s as fits from sluice.queue q where q.state = %L order by %s limit %s)', p_match ->> 'q', v_state,
                         case v_state when 'scheduled' then 'q.ready_at' else 'q.id' end, p_look)] end;
@@ -4741,7 +4778,8 @@ begin
       || case when p_classes is null then ''
               when p_filter ? 'lane' then format(' and %s.class_id = any (%L::integer[])', v_at, p_classes)
               else format(' and case when %1$s.class_id is not null then %1$s.class_id = any (%2$L::integer[])
-                                     else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, p_classes, p_filter ->> 'task') end);
+                                     else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, p_classes,
+                                     p_filter ->> 'task') end);
     if v_at <> 'o' and v_data <> '' then
       match := match || jsonb_build_object(v_at,
         format('case when %s then (select true%s from sluice.job_data d where d.id = %s.id) else false end', match ->> v_at, v_data, v_at));
@@ -4852,7 +4890,8 @@ begin
             when p_filter ->> 'again' = 'true' then format(' and (%1$s.failures > 0 or %1$s.losses > 0)', p_table)
             else format(' and %1$s.failures = 0 and %1$s.losses = 0', p_table) end
     || case when p_filter ? 'error'
-            then format(' and strpos(lower(%s), %L) > 0', case p_table when 'c' then 'c.cancel_error' else p_table || '.error' end, p_filter ->> 'error')
+            then format(' and strpos(lower(%s), %L) > 0',
+                        case p_table when 'c' then 'c.cancel_error' else p_table || '.error' end, p_filter ->> 'error')
             else '' end;
 end $function$;
 
@@ -4874,7 +4913,8 @@ begin
         union all
         select (select d.task from sluice.job_data d where d.key is not null and d.task > n.task order by d.task limit 1)
           from named n where n.task is not null)
-      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s) and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
+      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s)
+                                                         and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
                      order by d.task desc, d.key desc, d.id desc', t.task, p_filter ->> 'key', p_before, p_after)
         from (select p_filter ->> 'task' as task where p_filter ? 'task'
               union all
@@ -4897,7 +4937,8 @@ begin
                              order by d.submitted_by desc, d.id desc', p_filter ->> 'by', p_before, p_after)];
     adds_active := false;
   elsif cardinality(p_classes) <= c_most then
-    sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s) and (o.class_id, o.id) > (%1$s, %3$s)
+    sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s)
+                                                          and (o.class_id, o.id) > (%1$s, %3$s)
                                     order by o.class_id desc, o.id desc', c, p_before, p_after) from unnest(p_classes) c);
     if not p_filter ? 'lane' then
       sources := sources || format('d from sluice.job_data d where d.parent_id is null and d.composite is not null
@@ -4999,12 +5040,15 @@ AS $function$
   ), past as (
     select max(d.id) as newest, max(d.ended_at) filter (where d.action = 'start') as ended_at,
            count(*) filter (where d.action = 'start' and d.outcome in ('expired', 'failed')
-                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
+                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g
+                                                where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
       from sluice.fleet_decisions d where d.pool = p_pool
   ), elsewhere as (
     -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
     -- most take to answer. What its workers run is known as in pool_overflow_v1.
-    select p.capacity, greatest(0, coalesce(d.started, d.count) - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token)) as coming
+    select p.capacity, greatest(0, coalesce(d.started, d.count)
+                                   - (select count(distinct w.request) from sluice.workers w
+                                       where split_part(w.request, '.', 1) = d.token)) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
       left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
                           where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
@@ -5022,7 +5066,8 @@ AS $function$
     'returnable', (select count(*) from live w where w.returnable),
     'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
                                                               'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
-    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end from elsewhere e), 0),
+    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end
+                            from elsewhere e), 0),
     'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
     'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
     'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
@@ -5056,7 +5101,8 @@ begin
                 when g.assigned and t.on_lost is distinct from 'fail' then 'ready'
                 when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
            case when not g.assigned then 'lost: ' || p_why || ' during attempt ' || g.attempt
-                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt || ' had been assigned; it may have started' end as what,
+                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt
+                    || ' had been assigned; it may have started' end as what,
            g.losses + case when g.assigned then 0 else 1 end as losses_now
       from sluice.claimed g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
      where g.worker_id = p_worker and g.seq = any (p_seqs)
@@ -5114,7 +5160,9 @@ begin
     select nextval('sluice.job_data_id_seq') as id, n.* from (
       select g.parent as parent_id, coalesce(p.root_id, p.id) as root_id, g.idx, g.step, g.kind as composite, g.task, t.class_id, g.input,
              p.priority, sluice.rank_v1(p.priority, l.ageing_ms, p_now) as rank, s.state, d.ms as deadline_ms,
-             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end as error,
+             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'),
+                                                        'internal: no task named ' || g.task)
+                  else g.error end as error,
              case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end as policy, p.submitted_by, p.trace
         from given g
         join sluice.job_data p on p.id = g.parent
@@ -5177,7 +5225,8 @@ begin
     perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_first is not null then
-    has_woken := sluice.make_children_v1(array(select (f ->> 'parent')::bigint from jsonb_array_elements(v_first) f), v_first, '[]', p_now) or has_woken;
+    has_woken := sluice.make_children_v1(array(select (f ->> 'parent')::bigint from jsonb_array_elements(v_first) f), v_first, '[]', p_now)
+        or has_woken;
   end if;
 end $function$;
 
@@ -5196,7 +5245,8 @@ AS $function$
 declare
   v_row record;
 begin
-  select w.draining, w.capacity, w.cores, g.skip_before, coalesce(g.claims_open, false) as is_open, coalesce(g.id = w.generation, false) as has_reported,
+  select w.draining, w.capacity, w.cores, g.skip_before, coalesce(g.claims_open, false) as is_open,
+         coalesce(g.id = w.generation, false) as has_reported,
          -- By the bound it looks at nothing old: under a transaction held open the entries of all that has ended since are still there.
          exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0) as has_newer,
          exists (select 1 from sluice.waiters x where x.until > clock_timestamp() offset 0) as is_waited_for
@@ -5256,7 +5306,8 @@ begin
      set moved_at = case when p_lane is not null then clock_timestamp() end, moved_by = case when p_lane is not null then p_by end,
          declared_lane = coalesce(t.declared_lane, t.lane), lane = coalesce(p_lane, t.lane),
          class_id = case when p_lane is null then t.class_id
-                         else (select sluice.intern_class_v1(t.name, p_lane, c.model, c.requires, t.uses is not null) from sluice.classes c where c.id = t.class_id) end
+                         else (select sluice.intern_class_v1(t.name, p_lane, c.model, c.requires, t.uses is not null) from sluice.classes c
+                                where c.id = t.class_id) end
    where t.name = p_task;
   if not found then
     return false;
@@ -5324,7 +5375,8 @@ begin
     update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
   end loop;
   for v_row in
-    select l.model, array(select x from unnest(l.devices) x order by x) as devices from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
+    select l.model, array(select x from unnest(l.devices) x order by x) as devices
+      from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
   loop
     update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
      where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
@@ -5332,7 +5384,8 @@ begin
   update sluice.residents r set idle_since = p_now
     from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
    where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
-  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[]) order by 1, 2 loop
+  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[])
+                order by 1, 2 loop
     update sluice.residents r set unloading_at = p_now
      where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
        and not exists (
@@ -5352,7 +5405,8 @@ begin
                 then greatest(0, extract(epoch from p_now - max(k.ran_at)) * 1000 - max(n.ran_ms)) end,
            coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
            coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms,
+                   coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
               from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
              cross join lateral (
                select jsonb_object_agg(y.budget, y.amount) as amounts from (
@@ -5382,7 +5436,8 @@ begin
                         when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
                         when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
                         else greatest((excluded.amounts ->> k.key)::double precision,
-                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
+                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end),
+                                      '{}')
                         from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
            loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
            swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
@@ -5680,7 +5735,8 @@ begin
              'pinned', coalesce(m.pinned, false))), '[]')
       from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
                    jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
-                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at,
+                   bool_or(x.unloading_at is not null) as unloading,
                    max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
               from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
              where (x.worker_id = p_worker or x.model = any (p_models) or x.devices && p_devices)
@@ -5706,7 +5762,8 @@ begin
     select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
              case when l.ageing_ms is null then -h.rank else floor(extract(epoch from p_now) * 1000 / l.ageing_ms)::integer - h.rank end,
              'since', extract(epoch from h.ready_at) * 1000,
-             'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+             'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses),
+             'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
              'expressed', t.expressed,
              'most', case when not l.enabled then 0 else least(
                 2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,
@@ -5770,7 +5827,8 @@ begin
                         -- Only without room can more be held than there is.
                         'over', case when r.room = 0 then coalesce((
                           select greatest(0, h.by_jobs + h.by_models - sluice.capacity_v1(d) * (1 + 1e-9))
-                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key), '[]')
+                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key),
+                            '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
                  cross join lateral (select sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
                  where o.worker_id = p_worker and d.lost_at is null
@@ -5779,7 +5837,9 @@ begin
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
     'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
-    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
+    'models', (select coalesce(jsonb_object_agg(m.name,
+                                                jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms,
+                                                                   'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
 
@@ -5818,7 +5878,9 @@ AS $function$
             or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
   )
   select l.name, least(s.jobs, l.slots - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = l.name))::integer,
-         s.waited_ms, case when l.per_worker > 0 then l.per_worker else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end, s.reason, s.classes
+         s.waited_ms, case when l.per_worker > 0 then l.per_worker
+                           else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end,
+         s.reason, s.classes
     from (select q.lane, sum(q.jobs)::integer as jobs, extract(epoch from clock_timestamp() - min(q.oldest_at))::double precision * 1000 as waited_ms,
                  (array_agg(q.reason order by q.jobs desc))[1] as reason, array_agg(q.class_id) as classes
             from suitable q group by q.lane) s
@@ -5889,7 +5951,8 @@ CREATE OR REPLACE FUNCTION sluice.prune_jobs_v1(p_after bigint, p_window integer
 AS $function$
 declare
   c_most   constant integer := 100000;   -- log lines and steps in one transaction, or those of one job
-  v_cutoff timestamptz := (select statement_timestamp() - make_interval(secs => s.value / 1000.0) from sluice.settings s where s.name = 'retention_ms');
+  v_cutoff timestamptz := (select statement_timestamp() - make_interval(secs => s.value / 1000.0) from sluice.settings s
+                            where s.name = 'retention_ms');
   v_first  bigint;
   v_leaves bigint[];
   v_trees  bigint[];
@@ -5997,7 +6060,8 @@ declare
   v_raised jsonb;
 begin
   for v_row in
-    select o.id, o.model, o.needed, coalesce(d.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own, m.amounts as seen
+    select o.id, o.model, o.needed, coalesce(d.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own,
+           m.amounts as seen
       from jsonb_to_recordset(p_oom) as o(id bigint, model text, needed double precision, loading boolean)
       join sluice.queue q on q.id = o.id and q.state in ('ready', 'scheduled')
       join sluice.job_data d on d.id = q.id
@@ -6018,7 +6082,8 @@ begin
               from jsonb_each(v_row.own -> 'uses') u
               join sluice.memory_budgets_v1(array(select jsonb_object_keys(v_row.own -> 'uses'))) b(name) on b.name = u.key
              where jsonb_typeof(u.value) = 'object') g;
-    update sluice.job_data d set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}')) where d.id = v_row.id;
+    update sluice.job_data d set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}'))
+     where d.id = v_row.id;
   end loop;
 end $function$;
 
@@ -6032,7 +6097,8 @@ declare
   v_raised jsonb := '{}';
 begin
   for v_row in
-    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
+    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean)
+     order by o.model, o.id
   loop
     update sluice.devices d set out_of_memory = d.out_of_memory + 1
      where d.key = any (v_row.devices)
@@ -6043,7 +6109,8 @@ begin
     continue when not v_row.loading;
     v_raised := v_raised || jsonb_build_object(v_row.model, sluice.merge_amounts_v1(jsonb_build_array(coalesce(v_raised -> v_row.model, '{}'), (
       select coalesce(jsonb_object_agg(r.budget, r.amount), '{}') from (
-        select x.budget, greatest(max(x.amount), least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity'))) as amount
+        select x.budget, greatest(max(x.amount), least(greatest(v_row.needed, 1.25 * max(x.amount)),
+                                                       coalesce(sluice.largest_v1(x.budget), 'Infinity'))) as amount
           from sluice.residents x
          where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices
            and x.budget in (select sluice.memory_budgets_v1(array(select y.budget from sluice.residents y where y.worker_id = p_worker
@@ -6118,7 +6185,8 @@ begin
   end if;
   execute format('select array(%s limit %s)', v_query, p_limit + 1) into ids;
   if cardinality(ids) <= p_limit then
-    execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*) from (select %1$s.* %2$s limit %3$s) %1$s',
+    execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*)
+                      from (select %1$s.* %2$s limit %3$s) %1$s',
                    v_at, v_range, p_look, p_match) into ids, v_last, v_seen;
     if p_rest <> '' then
       execute format('select array(select d.id from sluice.job_data d where d.id = any ($1)%s order by d.id desc)', p_rest) into ids using ids;
@@ -6188,7 +6256,8 @@ begin
         -- At every commit: no more has started than it has slots. The others start for the database with the next cycle, which records the endings.
         v_starts := least(v_starts, v_fits, greatest(0, v_slots - v_held.started) + v_spare);
         -- It grows by no more than the lane has left, whatever runs already.
-        update sluice.holdings h set slots = h.slots + least(v_spare, greatest(0, v_held.running + v_fits - h.slots, v_held.started + v_starts - h.slots))
+        update sluice.holdings h set slots = h.slots
+          + least(v_spare, greatest(0, v_held.running + v_fits - h.slots, v_held.started + v_starts - h.slots))
           where h.worker_id = p_worker and h.lane = v_lane.lane;
       end if;
       v_starting := v_starting || v_lane.running[:v_starts];
@@ -6198,9 +6267,11 @@ begin
     end loop;
     v_ids := v_starting || v_assigned;
     -- Under the number that the worker has for the attempt.
-    update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer) where q.id = any (v_ids) and n.id = q.id;
+    update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+     where q.id = any (v_ids) and n.id = q.id;
     perform sluice.start_jobs_v1(p_worker, clock_timestamp(),
-                                 greatest(sluice.mark_v1(clock_timestamp()), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
+                                 greatest(sluice.mark_v1(clock_timestamp()),
+                                          (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
                                  array(select q.ctid from unnest(v_ids) with ordinality i(id, ord) join sluice.queue q on q.id = i.id order by i.ord),
                                  p_start => cardinality(v_starting));
   end if;
@@ -6224,7 +6295,8 @@ declare
   v_ids   bigint[];
 begin
   if cardinality(p_classes) <= 64 then
-    select array_agg(row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1), array_agg(x.rank), array_agg(x.id) into v_found, v_ranks, v_ids
+    select array_agg(row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1), array_agg(x.rank), array_agg(x.id)
+      into v_found, v_ranks, v_ids
         from unnest(p_classes, p_lane, p_most, p_rank, p_after, p_fresh) c(id, lane, most, rank, after, fresh)
        cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
        cross join lateral (
@@ -6311,7 +6383,8 @@ AS $function$
 begin
   delete from sluice.reservations r
    where r.ctid = any (array(select x.ctid from sluice.reservations x
-                              where not exists (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt)
+                              where not exists (select 1 from sluice.running j
+                                                 where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt)
                               limit 10000 for update skip locked));
   delete from sluice.residents r
    where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id
@@ -6588,7 +6661,8 @@ begin
   for v_row in
     select b.name, b.kind, b.bytes, b.devices as declared,
            case when not b.declared ? 'capacity' then b.capacity
-                when b.capacity is not null and b.declared ->> 'capacity' is not null then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
+                when b.capacity is not null and b.declared ->> 'capacity' is not null
+                then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
                 end as capacity, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
       from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
       join sluice.budgets b on b.name = a.budget
@@ -6664,8 +6738,10 @@ begin
   )
   select s.parent, s.idx,
          case when s.depth > v_depth
-              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth', s.depth, v_depth)
-              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, in batches for example, or raise childrenPerTree',
+              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth',
+                          s.depth, v_depth)
+              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, '
+                             'in batches for example, or raise childrenPerTree',
                           s.jobs, s.upto, v_most) end
     from summed s where s.depth > v_depth or s.upto > v_most;
 end $function$;
@@ -6701,7 +6777,8 @@ declare
   v_after integer := case when p_rate < 0.001 then 5 else greatest(1, least(60, ceil(p_need / p_rate)))::integer end;
 begin
   raise exception '%', case when p_facts ? 'ceiling'
-      then format('%s%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s', case when p_facts ? 'atLeast' then 'at least ' else '' end,
+      then format('%s%s of at most %s jobs are active, so %s cannot be admitted; try again in %s s',
+                  case when p_facts ? 'atLeast' then 'at least ' else '' end,
                   p_facts ->> 'active', p_facts ->> 'ceiling',
                   case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
       when p_facts ? 'owner'
@@ -6709,7 +6786,8 @@ begin
                   p_facts ->> 'owned', p_facts ->> 'maxPerOwner', case p_count when 1 then 'one more' else p_count || ' more' end, v_after)
       else format('%s of at most %s jobs of %s wait, so %s cannot be admitted; try again in %s s', p_facts ->> 'queued', p_facts ->> 'maxQueued',
                   p_facts ->> 'task', case p_count when 1 then 'one more' else p_count || ' more' end, v_after) end
-    using errcode = 'SL007', detail = p_facts - 'atLeast' || jsonb_build_object('requested', p_count, 'retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
+    using errcode = 'SL007', detail = p_facts - 'atLeast'
+        || jsonb_build_object('requested', p_count, 'retryAfter', v_after, 'drainRate', round(p_rate::numeric, 3));
 end $function$;
 
 --- function sluice.register_worker_v1(p_name text, p_host text, p_pid integer, p_version text, p_capacity integer, p_cores integer, p_tasks text[], p_labels jsonb, p_pooled text[], p_key bigint, p_rank integer, p_pool text, p_request text, p_build text, p_process_limit integer)
@@ -6722,7 +6800,8 @@ declare
 begin
   insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit,
                               generation)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit,
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build,
+            p_process_limit,
             sluice.notice_generation_v1())
     returning id into v_id;
   return v_id;
@@ -6876,8 +6955,10 @@ begin
          -- A GPU that no longer tells its memory has not become larger.
          set host = excluded.host, name = excluded.name, total = coalesce(excluded.total, d.total), seen_at = clock_timestamp(),
              -- Of two workers on one machine the newer reading counts: one whose driver hangs repeats its last.
-             measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free else d.measured_free end,
-             measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used else d.measured_used end,
+             measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free
+                                  else d.measured_free end,
+             measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used
+                                  else d.measured_used end,
              measured_at = greatest(excluded.measured_at, d.measured_at),
              -- Back is only what was read since: a worker that reads no GPUs says nothing about this one.
              lost_at = case when excluded.lost_at is not null then coalesce(d.lost_at, excluded.lost_at)
@@ -6936,7 +7017,8 @@ begin
   perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
   v_ids := array(select q.id from sluice.queue q where q.id = any (p_ids) order by q.id for no key update);
   if cardinality(v_ids) < cardinality(p_ids) then
-    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids order by c.worker_id, c.seq for no key update) c
+    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids
+                                       order by c.worker_id, c.seq for no key update) c
                      cross join lateral unnest(c.assigned) a(id) where a.id = any (p_ids));
   end if;
   return query
@@ -6962,7 +7044,8 @@ begin
   if not found then
     return;
   end if;
-  v_roots := array(select coalesce(d.root_id, d.id) from sluice.priority_changes m join sluice.job_data d on d.id = m.job_id where m.job_id = any (p_ids));
+  v_roots := array(select coalesce(d.root_id, d.id) from sluice.priority_changes m join sluice.job_data d on d.id = m.job_id
+                    where m.job_id = any (p_ids));
   while v_left > 0 and v_roots <> '{}' loop
     select * into v_batch from sluice.spread_priority_v1(v_left, v_roots);
     exit when not v_batch.more;
@@ -7072,7 +7155,8 @@ begin
          settles_at = case when a.scheduled_limit is not null then a.settles_at end
   returning a.declared, a.default_set into v_declared, v_default;
   perform sluice.change_admission_v1('{"maxActive": null, "maxPerOwner": null, "deadline": null}' || v_declared - 'implied', p_by, false);
-  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')), default_set = v_default;
+  update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')),
+                                default_set = v_default;
 end $function$;
 
 --- function sluice.reset_budget_v1(p_name text, p_by text)
@@ -7269,7 +7353,8 @@ begin
   end if;
   if (select count(*) from sluice.workers w
        where w.pool = v_pool.name and w.ended_at is null and not w.draining and w.id <> p_worker
-         and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s where s.name = 'heartbeat_ms')))
+         and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s
+                                                                         where s.name = 'heartbeat_ms')))
      < v_pool.min_workers then
     return null;
   end if;
@@ -7385,7 +7470,8 @@ AS $function$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent,
+           w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
            coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
@@ -7406,7 +7492,8 @@ AS $function$
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
-        select q.requires <@ w.labels as fits, q.requires <@ w.labels and not w.draining and q.task <> all (w.withdrawn) as able, w.capacity = 0 or w.running < w.capacity as free,
+        select q.requires <@ w.labels as fits, q.requires <@ w.labels and not w.draining and q.task <> all (w.withdrawn) as able,
+               w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
                  < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may,
                w.process_limit is null or q.task <> all (w.pooled) or w.in_process < w.processes as manned) f
@@ -7498,13 +7585,16 @@ AS $function$
 begin
   -- A statement of its own: what follows sees lanes that were deleted, and tasks that were moved, while this one waited.
   perform sluice.claim_names_v1(array(select n.name from jsonb_to_recordset(p_tasks) as n(name text)), 'task');
-  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, keys, lane_fixed, deadline_ms, max_losses, on_lost,
+  insert into sluice.tasks as t (name, lane, declared_lane, lane_from, class_id, priority, approval, keys, lane_fixed, deadline_ms, max_losses,
+                                 on_lost,
                                  uses, per_job, parallel, expressed)
-  select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from, sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
+  select g.name, sluice.live_lane_v1(p.lane), p.declared, p.lane_from,
+         sluice.intern_class_v1(g.name, p.lane, g.model, g.requires, g.uses is not null),
          g.priority, coalesce(g.approval, k.approval, false), coalesce(g.keys, k.keys, 'shared'),
          coalesce(g."laneFixed", k.lane_fixed, false), g."deadlineMs", g."maxLosses", g."onLost",
          g.uses, g."perJob", coalesce(g.parallel, 1), coalesce(g.expressed, false)
-    from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean, keys text,
+    from jsonb_to_recordset(p_tasks) as g(name text, lane text, "laneFrom" text, model text, requires jsonb, priority integer, approval boolean,
+                                          keys text,
                                           "laneFixed" boolean,
                                           "deadlineMs" bigint, "maxLosses" integer, "onLost" text,
                                           uses jsonb, "perJob" jsonb, parallel integer, expressed boolean)
@@ -7521,9 +7611,11 @@ begin
          deadline_ms = excluded.deadline_ms, max_losses = excluded.max_losses, on_lost = excluded.on_lost,
          uses = excluded.uses, per_job = excluded.per_job, parallel = excluded.parallel, expressed = excluded.expressed,
          updated_at = clock_timestamp()
-   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.keys, t.lane_fixed, t.deadline_ms, t.max_losses, t.on_lost, t.uses, t.per_job,
+   where (t.lane, t.declared_lane, t.lane_from, t.class_id, t.priority, t.approval, t.keys, t.lane_fixed, t.deadline_ms, t.max_losses, t.on_lost,
+          t.uses, t.per_job,
           t.parallel, t.expressed)
-         is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval, excluded.keys,
+         is distinct from (excluded.lane, excluded.declared_lane, excluded.lane_from, excluded.class_id, excluded.priority, excluded.approval,
+                           excluded.keys,
                            excluded.lane_fixed,
                            excluded.deadline_ms, excluded.max_losses, excluded.on_lost, excluded.uses, excluded.per_job, excluded.parallel,
                            excluded.expressed);
@@ -7587,15 +7679,17 @@ CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p
 AS $function$
   select g.skip_before,
          -- What becomes ready from here on may belong to workers that come first.
-         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail' or k.task = any (w.pooled) then 0 else least(p_ahead, l.prefetch) end,
+         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail'
+                   or k.task = any (w.pooled) then 0
+              else least(p_ahead, l.prefetch) end,
          case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
          exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
          coalesce(l.slots is not null and o.asked, false),
          g.claims_open and not w.draining and l.enabled and not k.budgeted
          and (w.capacity = 0 or p_run + p_free <= w.capacity)
          and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
-         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks for, or was refused a moment ago and there are
-         -- still no more, or has enough for all that is ready.
+         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks
+         -- for, or was refused a moment ago and there are still no more, or has enough for all that is ready.
          and (l.slots is null or p_run <= p_slots and o.held <= l.slots
                                  and (not coalesce(o.asked, false)
                                       or not o.elsewhere and p_free > 0 and p_run + p_free <= p_slots
@@ -7608,7 +7702,8 @@ AS $function$
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
                           where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
-                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
+                            and exists (select 1 from sluice.composites w
+                                         where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
          case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
     from sluice.workers w
     join sluice.generation g on g.one
@@ -8008,7 +8103,8 @@ AS $function$
     select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
            (count(*) filter (where x.parent_id is not null and x.class_id is not null and x.again = s.again))::integer
       from (values ('scheduled', false), ('retrying', true)) s(state, again)
-      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j where j.state = 'scheduled' limit p_look) x
+      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j
+                  where j.state = 'scheduled' limit p_look) x
         on true
      group by s.state
     union all
@@ -8033,7 +8129,8 @@ AS $function$
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth,
+                'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
@@ -8055,7 +8152,8 @@ AS $function$
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', sluice.snapshot_failures_v1(p_look),
     'recovered', (select jsonb_build_object(
-                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'),
+                                    0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
                  'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
                  'drift', count(*) filter (where r.kind in ('drift', 'healed')))
@@ -8182,14 +8280,17 @@ begin
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
            q.attempt + case when p_skip is null then 1
-                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2
+                            else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
            case q.state when 'waiting' then p_now + make_interval(secs => (select d.deadline_ms / 1000.0 from sluice.job_data d where d.id = q.id))
              else q.deadline_at end as deadline_at,
-           p_seq + case when cardinality(v_classes) = 1 then 0 else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
+           p_seq + case when cardinality(v_classes) = 1 then 0
+                        else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
   ), claimed as (
-    insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
+    insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed,
+                               errors,
                                assigned)
     select p_worker, t.seq, t.class_id, p_now, array_agg(t.id), array_agg(t.ready_at),
            case when count(t.deadline_at) > 0 then array_agg(t.deadline_at) end, case when max(t.attempt) > 1 then array_agg(t.attempt) end,
@@ -8348,7 +8449,8 @@ begin
     return;
   end if;
   if v_see.first_id is not null and p_endings is null and v_see.at > v_now + interval '1 millisecond' then
-    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps before it.
+    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps
+    -- before it.
     v_rank := v_see.first_rank;
     v_after := v_see.first_id - 1;
   end if;
@@ -8618,7 +8720,8 @@ begin
   with taken as (
     update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), taken_by = p_taker, version = c.version + 1
      where c.job_id = any (array(select k.job_id from sluice.composites k
-                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp() or k.taken_by = p_taker)
+                                  where k.job_id = any (v_ids)
+                                    and (k.taken_until is null or k.taken_until < clock_timestamp() or k.taken_by = p_taker)
                                   order by k.job_id for no key update skip locked))
     returning c.job_id
   )
@@ -8740,7 +8843,8 @@ begin
     if v_set.max_per_owner is not null then
       delete from sluice.owner_charges;
       insert into sluice.owner_charges (owner, base, ids, bound)
-      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r where r.submitted_by is not null group by r.submitted_by;
+      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r
+       where r.submitted_by is not null group by r.submitted_by;
     end if;
     -- Counted anew once more, with what those transactions left.
     perform sluice.recount_v1(v_set, '{}', null, false);
@@ -8784,7 +8888,8 @@ AS $function$
   select jsonb_build_object(
     -- Fan-outs of which children failed: whether they can still succeed is for their strategy to say. Of 2,000 that run.
     'failing', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
-                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled) order by f.id), '[]')
+                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled)
+                                            order by f.id), '[]')
                   from (select d.id, d.root_id, coalesce(d.step, d.task) as step, c.graph, c.node, n.total, n.completed, n.failed, n.cancelled
                           from (select c.* from sluice.composites c
                                  where not c.ended and c.started_at is not null and c.total is not null order by c.job_id limit 2000) c
@@ -8882,7 +8987,8 @@ AS $function$
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
          case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
          j.ready_at, j.started_at, j.finished_at,
-         case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data
+              else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
          coalesce(n.told, c.told)::text
     from tree t join found j on j.id = t.id
    cross join lateral (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) e
@@ -8940,7 +9046,8 @@ AS $function$
      group by c.task, c.requires
   )
   select jsonb_build_object(
-    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
+    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name,
+                                                            'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.running j where j.worker_id = w.id)) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
     'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
@@ -8965,14 +9072,17 @@ AS $function$
                 'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
                 from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
     'labels', (select coalesce(jsonb_agg(jsonb_build_object('task', u.task, 'requires', u.requires, 'waiting', u.waiting,
-                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]') from unlabelled u),
+                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]')
+                     from unlabelled u),
     -- A pool may be about to start a worker for what waits.
     'pools', exists (select 1 from sluice.pools),
-    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
+    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name,
+                                                             'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
                   'running', r.n, 'jobs', r.jobs) order by w.id), '[]')
                   from (select * from live w where w.blocked_since is not null and not w.silent order by w.id limit 20) w
                  cross join lateral (
-                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3], '{}') as jobs
+                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3],
+                                                  '{}') as jobs
                      from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r))
 $function$;
 

@@ -1,5 +1,5 @@
--- Changes limits. p_given has any of maxActive, maxScheduled, maxPerOwner, deadline in milliseconds, and maxQueued, a map by task; null is a value: no limit. As with lanes, an
--- operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. With
+-- Changes limits. p_given has any of maxActive, maxScheduled, maxPerOwner, deadline in milliseconds, and maxQueued, a map by task; null is a value:
+-- no limit. As with lanes, an operator's change is remembered by field, and what files and programs say leaves those fields alone from then on. With
 -- "implied" the depths come with the uses of their tasks: sluice.settle_tasks_v1 takes them back.
 --   p_default  only what neither files, programs nor operators have said anything about
 create or replace function sluice.change_admission_v1(p_given jsonb, p_by text, p_operator boolean, p_default boolean default false) returns void
@@ -45,7 +45,8 @@ begin
            select distinct f from unnest(a.operator_set || array(select f from unnest(v_plain) f where p_given ? f)
                                          || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
          declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
-           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}') || (p_given -> 'maxQueued')) else '{}' end end,
+           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}')
+                                                                      || (p_given -> 'maxQueued')) else '{}' end end,
          updated_at = clock_timestamp(), updated_by = p_by
    where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
       or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))

@@ -1,3 +1,4 @@
+-- Charges at commit what a caller's transaction has submitted, so that an open transaction blocks nobody.
 create or replace function sluice.charge_deferred_v1() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 -- Upkeep, in a transaction of its own. Completes the ledger after something was limited that was not before; keeps it short
--- and the rate fresh while it is more than half full; lowers the bounds of owners whose jobs have ended; and gives it a new head after a charge was undone, which to a
--- transaction with a fixed snapshot looks like one it cannot see.
+-- and the rate fresh while it is more than half full; lowers the bounds of owners whose jobs have ended; and gives it a new head after a charge was
+-- undone, which to a transaction with a fixed snapshot looks like one it cannot see.
 --
 -- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed, so all have
 -- ended once every transaction has that is older than one begun after that commit. Until then each charge counts anew.
@@ -36,7 +36,8 @@ begin
     if v_set.max_per_owner is not null then
       delete from sluice.owner_charges;
       insert into sluice.owner_charges (owner, base, ids, bound)
-      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r where r.submitted_by is not null group by r.submitted_by;
+      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r
+       where r.submitted_by is not null group by r.submitted_by;
     end if;
     -- Counted anew once more, with what those transactions left.
     perform sluice.recount_v1(v_set, '{}', null, false);

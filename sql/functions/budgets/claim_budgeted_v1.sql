@@ -14,8 +14,8 @@
 --   counts   beside p_classes: how many to take of each; 0 for a class that was planned, once that is taken
 --   lanes    run more by what is taken
 --   picked, places   the jobs to start, and on which devices
-create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes sluice.cycle_class_v1[], inout counts integer[],
-                                                    inout lanes sluice.cycle_lane_v1[], out picked tid[], out places jsonb)
+create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes sluice.cycle_class_v1[],
+                                                    inout counts integer[], inout lanes sluice.cycle_lane_v1[], out picked tid[], out places jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -128,7 +128,8 @@ begin
         lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
         places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
-        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget, 'device', d.device,
+        v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
+                                                                        'device', d.device,
                                                                         'amount', d.amount)), '[]')
                              from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;

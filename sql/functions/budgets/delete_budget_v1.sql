@@ -30,7 +30,8 @@ begin
                 order by u.name),
          array(select distinct i.pool from in_pools i order by i.pool)
     into v_tasks, v_pools;
-  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r join sluice.running j on j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt
+  v_jobs := (select count(distinct j.id)::integer from sluice.reservations r
+               join sluice.running j on j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt
               where r.budget = p_name);
   if v_tasks = '{}' and v_jobs = 0 then
     delete from sluice.residents r where r.budget = p_name;

@@ -1,7 +1,8 @@
 -- What is drawn from a device: by jobs, by models, and the part of both that a measurement of p_since cannot have seen yet.
 --   p_ended     jobs to be taken for ended
 --   p_unloaded  copies of this worker's to be taken for unloaded: [{model, device}]
-create or replace function sluice.held_v1(p_budget text, p_device text, p_since timestamptz default null, p_worker bigint default 0, p_ended bigint[] default '{}',
+create or replace function sluice.held_v1(p_budget text, p_device text, p_since timestamptz default null, p_worker bigint default 0,
+                                          p_ended bigint[] default '{}',
                                p_unloaded jsonb default '[]', out by_jobs double precision, out by_models double precision,
                                out unseen double precision, out running integer)
 language plpgsql stable
@@ -15,7 +16,8 @@ begin
     into by_jobs, unseen, running
     from sluice.reservations r
    -- For each of them in the claims of its worker: what runs is not read as a whole.
-   cross join lateral (select x.started_at from sluice.running x where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   cross join lateral (select x.started_at from sluice.running x
+                        where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
    where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
   select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
     into by_models, v_unseen

@@ -22,7 +22,8 @@ begin
     update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
   end loop;
   for v_row in
-    select l.model, array(select x from unnest(l.devices) x order by x) as devices from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
+    select l.model, array(select x from unnest(l.devices) x order by x) as devices
+      from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
   loop
     update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
      where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
@@ -30,7 +31,8 @@ begin
   update sluice.residents r set idle_since = p_now
     from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
    where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
-  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[]) order by 1, 2 loop
+  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[])
+                order by 1, 2 loop
     update sluice.residents r set unloading_at = p_now
      where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
        and not exists (
@@ -50,7 +52,8 @@ begin
                 then greatest(0, extract(epoch from p_now - max(k.ran_at)) * 1000 - max(n.ran_ms)) end,
            coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
            coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms, coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms,
+                   coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
               from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
              cross join lateral (
                select jsonb_object_agg(y.budget, y.amount) as amounts from (
@@ -80,7 +83,8 @@ begin
                         when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
                         when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
                         else greatest((excluded.amounts ->> k.key)::double precision,
-                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end), '{}')
+                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end),
+                                      '{}')
                         from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
            loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
            swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;

@@ -1,5 +1,6 @@
 -- Of sluice.plan_input_v1, the models that are loaded: by the worker, on its devices, and of those that its queues need the copies of other workers.
-create or replace function sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb) returns jsonb
+create or replace function sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
+returns jsonb
 language plpgsql stable as $$
 begin
   return (
@@ -9,7 +10,8 @@ begin
              'pinned', coalesce(m.pinned, false))), '[]')
       from (select x.worker_id, x.model, x.devices, min(x.device) as device, min(x.budget) as budget,
                    jsonb_agg(jsonb_build_object('budget', x.budget, 'device', x.device, 'amount', x.amount)) as shares,
-                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at, bool_or(x.unloading_at is not null) as unloading,
+                   case when bool_and(x.loaded_at is not null) then max(x.loaded_at) end as loaded_at,
+                   bool_or(x.unloading_at is not null) as unloading,
                    max(x.idle_since) as idle_since, min(x.claimed_at) as claimed_at
               from sluice.residents x join sluice.workers w on w.id = x.worker_id and w.ended_at is null
              where (x.worker_id = p_worker or x.model = any (p_models) or x.devices && p_devices)

@@ -12,7 +12,8 @@ begin
     select jsonb_agg(jsonb_build_object('class', c.id, 'task', c.task, 'model', c.model, 'depth', n.depth, 'priority',
              case when l.ageing_ms is null then -h.rank else floor(extract(epoch from p_now) * 1000 / l.ageing_ms)::integer - h.rank end,
              'since', extract(epoch from h.ready_at) * 1000,
-             'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses), 'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
+             'own', coalesce((select d.uses from sluice.job_data d where d.id = p_job and d.class_id = c.id), h.uses),
+             'uses', t.uses, 'perJob', t.per_job, 'parallel', t.parallel,
              'expressed', t.expressed,
              'most', case when not l.enabled then 0 else least(
                 2147483647, l.slots - coalesce(u.others, 0) - u.mine, sluice.per_worker_v1(l.per_worker, w.capacity, w.cores) - u.mine) end,

@@ -1,5 +1,5 @@
--- What a worker has to know to plan: its devices with their room, less those that are lost, what is loaded on them, its queues with their heads, never
--- their rows. Nothing is locked: what is decided from it is checked again by the claim.
+-- What a worker has to know to plan: its devices with their room, less those that are lost, what is loaded on them, its queues with their heads,
+-- never their rows. Nothing is locked: what is decided from it is checked again by the claim.
 --   p_ended     jobs whose endings come with the cycle that is being planned
 --   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
 --   p_job       take this one for the head of its class: somebody asks about it
@@ -27,7 +27,8 @@ begin
                         -- Only without room can more be held than there is.
                         'over', case when r.room = 0 then coalesce((
                           select greatest(0, h.by_jobs + h.by_models - sluice.capacity_v1(d) * (1 + 1e-9))
-                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key), '[]')
+                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key),
+                            '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
                  cross join lateral (select sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
                  where o.worker_id = p_worker and d.lost_at is null
@@ -36,6 +37,8 @@ begin
                         'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
     'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
-    'models', (select coalesce(jsonb_object_agg(m.name, jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms, 'amounts', m.amounts)), '{}')
+    'models', (select coalesce(jsonb_object_agg(m.name,
+                                                jsonb_build_object('loadMs', m.load_ms, 'runMs', m.run_ms, 'restMs', m.rest_ms,
+                                                                   'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $$;

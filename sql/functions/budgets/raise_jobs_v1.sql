@@ -1,5 +1,6 @@
 -- Jobs ran out of memory while they ran: what each needs is taken for a quarter more than thought, or what it says, up to the largest
--- device less what comes beside it: the memory of its model. Only those that ended so in this very cycle, which holds their rows: no lock is taken here.
+-- device less what comes beside it: the memory of its model. Only those that ended so in this very cycle, which holds their rows: no lock is taken
+-- here.
 create or replace function sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb) returns void
 language plpgsql as $$
 declare
@@ -8,7 +9,8 @@ declare
   v_raised jsonb;
 begin
   for v_row in
-    select o.id, o.model, o.needed, coalesce(d.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own, m.amounts as seen
+    select o.id, o.model, o.needed, coalesce(d.uses, jsonb_build_object('uses', t.uses, 'perJob', coalesce(t.per_job, '{}'))) as own,
+           m.amounts as seen
       from jsonb_to_recordset(p_oom) as o(id bigint, model text, needed double precision, loading boolean)
       join sluice.queue q on q.id = o.id and q.state in ('ready', 'scheduled')
       join sluice.job_data d on d.id = q.id
@@ -29,6 +31,7 @@ begin
               from jsonb_each(v_row.own -> 'uses') u
               join sluice.memory_budgets_v1(array(select jsonb_object_keys(v_row.own -> 'uses'))) b(name) on b.name = u.key
              where jsonb_typeof(u.value) = 'object') g;
-    update sluice.job_data d set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}')) where d.id = v_row.id;
+    update sluice.job_data d set uses = v_row.own || jsonb_build_object(v_part, (v_row.own -> v_part) || coalesce(v_raised, '{}'))
+     where d.id = v_row.id;
   end loop;
 end $$;

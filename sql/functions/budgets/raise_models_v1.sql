@@ -8,7 +8,8 @@ declare
   v_raised jsonb := '{}';
 begin
   for v_row in
-    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean) order by o.model, o.id
+    select o.* from jsonb_to_recordset(p_oom) as o(id bigint, model text, devices text[], needed double precision, loading boolean)
+     order by o.model, o.id
   loop
     update sluice.devices d set out_of_memory = d.out_of_memory + 1
      where d.key = any (v_row.devices)
@@ -19,7 +20,8 @@ begin
     continue when not v_row.loading;
     v_raised := v_raised || jsonb_build_object(v_row.model, sluice.merge_amounts_v1(jsonb_build_array(coalesce(v_raised -> v_row.model, '{}'), (
       select coalesce(jsonb_object_agg(r.budget, r.amount), '{}') from (
-        select x.budget, greatest(max(x.amount), least(greatest(v_row.needed, 1.25 * max(x.amount)), coalesce(sluice.largest_v1(x.budget), 'Infinity'))) as amount
+        select x.budget, greatest(max(x.amount), least(greatest(v_row.needed, 1.25 * max(x.amount)),
+                                                       coalesce(sluice.largest_v1(x.budget), 'Infinity'))) as amount
           from sluice.residents x
          where x.worker_id = p_worker and x.model = v_row.model and x.devices = v_row.devices
            and x.budget in (select sluice.memory_budgets_v1(array(select y.budget from sluice.residents y where y.worker_id = p_worker

@@ -5,7 +5,8 @@ language plpgsql as $$
 begin
   delete from sluice.reservations r
    where r.ctid = any (array(select x.ctid from sluice.reservations x
-                              where not exists (select 1 from sluice.running j where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt)
+                              where not exists (select 1 from sluice.running j
+                                                 where j.worker_id = x.worker_id and j.id = x.job_id and j.attempt = x.attempt)
                               limit 10000 for update skip locked));
   delete from sluice.residents r
    where r.ctid = any (array(select x.ctid from sluice.residents x join sluice.workers w on w.id = x.worker_id

@@ -11,7 +11,8 @@ begin
   for v_row in
     select b.name, b.kind, b.bytes, b.devices as declared,
            case when not b.declared ? 'capacity' then b.capacity
-                when b.capacity is not null and b.declared ->> 'capacity' is not null then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
+                when b.capacity is not null and b.declared ->> 'capacity' is not null
+                then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
                 end as capacity, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
       from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
       join sluice.budgets b on b.name = a.budget

@@ -48,8 +48,10 @@ begin
          -- A GPU that no longer tells its memory has not become larger.
          set host = excluded.host, name = excluded.name, total = coalesce(excluded.total, d.total), seen_at = clock_timestamp(),
              -- Of two workers on one machine the newer reading counts: one whose driver hangs repeats its last.
-             measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free else d.measured_free end,
-             measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used else d.measured_used end,
+             measured_free = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_free
+                                  else d.measured_free end,
+             measured_used = case when excluded.measured_at >= coalesce(d.measured_at, '-infinity') then excluded.measured_used
+                                  else d.measured_used end,
              measured_at = greatest(excluded.measured_at, d.measured_at),
              -- Back is only what was read since: a worker that reads no GPUs says nothing about this one.
              lost_at = case when excluded.lost_at is not null then coalesce(d.lost_at, excluded.lost_at)

@@ -2,7 +2,8 @@
 --
 -- A fresh measurement counts too: what is free, less the safety and what was given out since. A stranger's memory is in it. A
 -- billionth is added, so that three tenths and seven tenths make a whole. The last three are those of sluice.held_v1.
-create or replace function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}', p_unloaded jsonb default '[]')
+create or replace function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}',
+                                          p_unloaded jsonb default '[]')
 returns double precision
 language plpgsql stable as $$
 declare

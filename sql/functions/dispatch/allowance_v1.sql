@@ -4,15 +4,16 @@
 --   p_free     how many it takes at most in all
 --   p_classes  all classes it serves
 --   others     the classes that others ask for, and which of the lanes they are in
-create or replace function sluice.allowance_v1(p_worker bigint, p_now timestamptz, p_free integer, p_capacity integer, p_cores integer, p_classes integer[],
-                                               inout lanes sluice.cycle_lane_v1[], out others sluice.cycle_class_v1[])
+create or replace function sluice.allowance_v1(p_worker bigint, p_now timestamptz, p_free integer, p_capacity integer, p_cores integer,
+                                               p_classes integer[], inout lanes sluice.cycle_lane_v1[], out others sluice.cycle_class_v1[])
 language plpgsql as $$
 declare
   v_lane sluice.cycle_lane_v1;
   v_row  record;
 begin
   for v_row in
-    select l.ordinality as ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, p_capacity, p_cores) as per_worker, t.held, t.asked, t.elsewhere
+    select l.ordinality as ord, s.slots as lim, s.enabled, sluice.per_worker_v1(s.per_worker, p_capacity, p_cores) as per_worker, t.held, t.asked,
+           t.elsewhere
       from unnest(lanes) with ordinality l
       join sluice.lanes s on s.name = l.name
       left join lateral (select sum(h.slots)::integer as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
@@ -36,8 +37,8 @@ begin
     end if;
     lanes[v_row.ord] := v_lane;
     if v_row.elsewhere and v_lane.take > 0 then
-      -- A worker that repeats its request at every poll is free to take what this one yields. One that is busy elsewhere does not repeat it, and must not keep
-      -- a whole lane waiting.
+      -- A worker that repeats its request at every poll is free to take what this one yields. One that is busy elsewhere does not repeat it, and must
+      -- not keep a whole lane waiting.
       others := others || array(
         select row(o.id, v_row.ord, 2147483647, -2147483648, 0, 0)::sluice.cycle_class_v1
           from (select distinct a.id from sluice.holdings h

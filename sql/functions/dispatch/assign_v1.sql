@@ -1,16 +1,18 @@
--- Locks jobs that a worker is assigned beyond its slots. It starts them as its slots become free, so nothing is assigned where slots may have to go to
--- others: in lanes with one slot or a lowered limit, in lanes that are spread, and in lanes that a worker waits for slots of. Nothing is assigned either:
+-- Locks jobs that a worker is assigned beyond its slots. It starts them as its slots become free, so nothing is assigned where slots may have to go
+-- to others: in lanes with one slot or a lowered limit, in lanes that are spread, and in lanes that a worker waits for slots of. Nothing is assigned
+-- either:
 --   where the worker says that it uses more slots than it holds, because it has lost a lane and not heard of it;
 --   where it runs more than perWorker allows;
 --   of tasks whose jobs must not run twice (onLost: fail) or need a process of the worker's pool;
---   in a lane that uses more of the worker's capacity than another lane with ready jobs which could take more of it: its slots become free for that one. Less
---   than an eighth more does not count, because shares are rarely equal.
--- A job that only a free slot gets started, because nothing of its class is assigned, keeps its place in the lane: nothing behind it is assigned, or it
--- would wait until the backlog of another class is over. Classes that share a lane share what the lane allows, in the order of the lane.
+--   in a lane that uses more of the worker's capacity than another lane with ready jobs which could take more of it: its slots become free for that
+--   one. Less than an eighth more does not count, because shares are rarely equal.
+-- A job that only a free slot gets started, because nothing of its class is assigned, keeps its place in the lane: nothing behind it is assigned, or
+-- it would wait until the backlog of another class is over. Classes that share a lane share what the lane allows, in the order of the lane.
 --   p_run    how many jobs the worker runs in all lanes, also those that this cycle is not about
 --   p_ahead  beside p_classes: how many to assign at most, -1 for a class of which nothing is assigned
-create or replace function sluice.assign_v1(p_worker bigint, p_now timestamptz, p_run integer, p_capacity integer, p_cores integer, p_ready sluice.cycle_class_v1[],
-                                            p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[]) returns tid[]
+create or replace function sluice.assign_v1(p_worker bigint, p_now timestamptz, p_run integer, p_capacity integer, p_cores integer,
+                                            p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+returns tid[]
 language plpgsql as $$
 declare
   v_class  record;
@@ -32,7 +34,8 @@ begin
       join sluice.lanes s on s.name = p_lanes[c.lane].name and s.enabled and s.prefetch > 0 and s.slots is distinct from 1 and s.placement = 'fill'
       join sluice.workers w on w.id = p_worker
       -- Where the first job must start at once, nothing of the class is assigned.
-      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at, q.parent_id) as must_start
+      join lateral (select sluice.must_start_v1(v_now, p_now - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at, q.ready_at,
+                                                q.parent_id) as must_start
                       from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
                      order by q.rank, q.id limit 1) h on h.must_start is not true
      where p_lanes[c.lane].run > 0 and p_lanes[c.lane].cap is null and not p_lanes[c.lane].asked
@@ -42,7 +45,8 @@ begin
                         where k.id = c.id and (k.budgeted or t.on_lost = 'fail' or k.task = any (w.pooled)))
        and not (v_shared and exists (
          select 1 from unnest(p_ready) o cross join lateral (select (p_lanes[o.lane]).*) l join sluice.lanes t on t.name = l.name and t.enabled
-          where l.run < p_lanes[c.lane].run - p_lanes[c.lane].run / 8 and coalesce(l.run < sluice.per_worker_v1(t.per_worker, p_capacity, p_cores), true)
+          where l.run < p_lanes[c.lane].run - p_lanes[c.lane].run / 8
+            and coalesce(l.run < sluice.per_worker_v1(t.per_worker, p_capacity, p_cores), true)
             and exists (select 1 from sluice.ready_v1(o.id, o.rank, o.after, 1))
             and (t.slots is null or l.run < l.slots or t.slots > (select sum(h.slots) from sluice.holdings h where h.lane = t.name))))
   loop

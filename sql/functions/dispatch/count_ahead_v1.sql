@@ -1,6 +1,8 @@
--- How many jobs to assign of each class, beside p_classes: as many as the lane's settings and the class allow, in the order of the lane, and none from the first
--- one on that must start at once. It locks nothing. Were all rows locked that may be assigned, other workers would step over those that are not.
-create or replace function sluice.count_ahead_v1(p_begun timestamptz, p_now timestamptz, p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[])
+-- How many jobs to assign of each class, beside p_classes: as many as the lane's settings and the class allow, in the order of the lane, and none
+-- from the first one on that must start at once. It locks nothing. Were all rows locked that may be assigned, other workers would step over those
+-- that are not.
+create or replace function sluice.count_ahead_v1(p_begun timestamptz, p_now timestamptz, p_classes sluice.cycle_class_v1[],
+                                                 p_lanes sluice.cycle_lane_v1[])
 returns integer[]
 language plpgsql stable as $$
 begin
@@ -10,10 +12,12 @@ begin
       left join (
         select h.ord, count(*)::integer as jobs
           from (select s.ord, s.lane, row_number() over (partition by s.lane order by s.rank, s.id) as place
-                  from (select c.ordinality as ord, c.lane, x.rank, x.id, bool_or(x.must_start) over (partition by c.ordinality order by x.rank, x.id) as is_behind
+                  from (select c.ordinality as ord, c.lane, x.rank, x.id,
+                               bool_or(x.must_start) over (partition by c.ordinality order by x.rank, x.id) as is_behind
                           from unnest(p_classes) with ordinality c
                          cross join lateral (
-                           select q.rank, q.id, sluice.must_start_v1(p_now, p_begun - make_interval(secs => c.fresh / 1000.0), q.certain, q.deadline_at,
+                           select q.rank, q.id, sluice.must_start_v1(p_now, p_begun - make_interval(secs => c.fresh / 1000.0), q.certain,
+                                                                     q.deadline_at,
                                                                      q.ready_at, q.parent_id) as must_start
                              from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
                             order by q.rank, q.id limit least(p_lanes[c.lane].take, c.most)) x) s

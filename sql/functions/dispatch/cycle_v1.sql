@@ -16,8 +16,8 @@
 --
 -- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a
 -- prototype: 110-170 ms a cycle instead of 3). They are generic, because with arrays for parameters a plan of its own for every call looks
--- cheaper to the planner, and making it took 0.4 of the 1.1 ms of a first claim. Without JIT: before PostgreSQL 18 a plan that had to use what is ruled
--- out costs 1e10, and is compiled for 50 ms a cycle. The parts are called by nothing else, or are indifferent to the settings.
+-- cheaper to the planner, and making it took 0.4 of the 1.1 ms of a first claim. Without JIT: before PostgreSQL 18 a plan that had to use what is
+-- ruled out costs 1e10, and is compiled for 50 ms a cycle. The parts are called by nothing else, or are indifferent to the settings.
 create or replace function sluice.cycle_v1(
   p_worker bigint, p_epoch integer,
   p_known bigint,          -- its newest claim that it knows of, 0 for none
@@ -117,7 +117,8 @@ begin
   v_lanes := sluice.hold_lanes_v1(p_worker, p_epoch, p_lanes, p_ended, p_run, p_want, p_keep, v_ready);
   v_may := sluice.may_claim_v1(p_worker, p_known, v_free, p_run);
   if v_reports or p_begun is not null then
-    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs, p_hint and v_may.is_waited_for);
+    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+                               p_hint and v_may.is_waited_for);
     v_whole := v_part.is_whole; v_parents := v_part.parents; v_places := v_part.places;
   end if;
   v_free := case when v_whole then v_may.free else 0 end;
@@ -125,7 +126,8 @@ begin
   if cardinality(v_lanes) < cardinality(p_lanes) then
     -- From here on lanes are those of this cycle.
     v_names := array(select l.name from unnest(v_lanes) l);
-    v_ready := array(select row(c.id, array_position(v_names, p_lanes[c.lane]), c.most, c.rank, c.after, c.fresh)::sluice.cycle_class_v1 from unnest(v_ready) c);
+    v_ready := array(select row(c.id, array_position(v_names, p_lanes[c.lane]), c.most, c.rank, c.after, c.fresh)::sluice.cycle_class_v1
+                       from unnest(v_ready) c);
   end if;
   v_part := sluice.allowance_v1(p_worker, v_now, v_free, v_may.capacity, v_may.cores, p_classes, v_lanes);
   v_lanes := v_part.lanes; v_others := v_part.others;
@@ -158,12 +160,14 @@ begin
     perform sluice.claim_budgeted_v1(p_worker, v_now, p_budget - 'starts', '{}', '{}', '{}');
   end if;
   if v_assigns and v_whole and v_may.is_open and v_ahead is null and v_ready <> '{}' then
-    v_rows := sluice.assign_v1(p_worker, v_now, ((select sum(r) from unnest(p_run) r) + (select sum(l.run - l.ran) from unnest(v_lanes) l))::integer, v_may.capacity, v_may.cores, v_ready, p_classes, p_class_ahead, v_lanes);
+    v_rows := sluice.assign_v1(p_worker, v_now, ((select sum(r) from unnest(p_run) r) + (select sum(l.run - l.ran) from unnest(v_lanes) l))::integer,
+                               v_may.capacity, v_may.cores, v_ready, p_classes, p_class_ahead, v_lanes);
     if v_rows <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_rows, v_ids, v_may.skip, null, 0) s;
     end if;
   end if;
-  v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64 and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
+  v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
+    and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
   perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then

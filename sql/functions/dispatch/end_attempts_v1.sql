@@ -1,6 +1,6 @@
 -- The other endings of an attempt: everything but success. Returns how many attempts ended. Workers that rest hear of jobs that are ready again.
--- The caller has locked the claims, by a statement of its own. A job that has an outcome does not go back: it is left out, so the caller finds that too few
--- have ended. If it is to end again, the primary key of the outcomes refuses the whole call.
+-- The caller has locked the claims, by a statement of its own. A job that has an outcome does not go back: it is left out, so the caller finds that
+-- too few have ended. If it is to end again, the primary key of the outcomes refuses the whole call.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
 --   cancelled  as asked                      out_of_memory   at once, not counted: it comes back with a higher estimate.
@@ -23,7 +23,8 @@ begin
     select e.id, e.seq, e.error, e.detail, e."delayMs", e."ranMs",
            case when e.ending = 'out_of_memory' and (select count(*) from sluice.attempts a where a.job_id = e.id and a.ending = e.ending) >= 5
                 then 'failed' else e.ending end as ending
-      from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint, "ranMs" double precision)
+      from jsonb_to_recordset(p_endings) as e(id bigint, seq bigint, ending text, error text, detail jsonb, "delayMs" bigint,
+                                              "ranMs" double precision)
   ), wanted as (
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
@@ -51,7 +52,8 @@ begin
   ), back as (
     insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed, error)
     select j.id, j.next,
-           case when j.ending in ('returned', 'unstarted', 'out_of_memory') then j.ready_at else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
+           case when j.ending in ('returned', 'unstarted', 'out_of_memory') then j.ready_at
+                else v_now + make_interval(secs => j.delay_ms / 1000.0) end,
            j.started_at,
            -- It has started in time; from here on only retries decide. Not so where it, or its program, has not been started.
            case when j.ending = 'unstarted' or j.ending = 'returned' and j.said is not null then j.deadline_at end,
@@ -62,7 +64,8 @@ begin
       from judged j join sluice.job_data d on d.id = j.id join sluice.classes c on c.id = d.class_id join sluice.lanes l on l.name = c.lane
      where j.next < 'running'
   ), kept as (
-    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root, error)
+    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, cancel_at, worker_id, class_id, attempt, failures, losses, is_root,
+                                 error)
     select j.id, j.next, v_now, j.ready_at, j.started_at, j.cancel_at, j.worker_id, j.class_id, j.attempt,
            j.failures + case when j.ending in ('failed', 'retry') then 1 else 0 end, j.losses, j.parent_id is null,
            case when j.cancel_at is not null and j.ending <> 'failed' then j.error   -- the reason given with the cancel

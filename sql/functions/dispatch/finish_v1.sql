@@ -5,8 +5,8 @@
 --   p_seqs     beside p_ids: the claim of each
 --   p_results  what they returned, in the order of p_ids; null: none returned anything
 --   p_ran      for how many milliseconds they have run, in the order of p_ids; null: since they were claimed
-create or replace function sluice.finish_v1(p_worker bigint, p_now timestamptz, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[],
-                                            out ended integer, out parents bigint[], out places integer[])
+create or replace function sluice.finish_v1(p_worker bigint, p_now timestamptz, p_seqs bigint[], p_ids bigint[], p_results jsonb,
+                                            p_ran double precision[], out ended integer, out parents bigint[], out places integer[])
 language plpgsql as $$
 declare
   v_over  bigint[];   -- claims that are over
@@ -25,14 +25,17 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
-           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end, c.deadlines[i],
+           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end,
+           c.deadlines[i],
            case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
            coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null
       from over c cross join lateral generate_series(1, c.n) i
   )
   select coalesce(sum(cardinality(c.ids)), 0), array_agg(c.seq),
-         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id) where p.parents is not null and j.parent_id is not null),
-         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx) where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.parent_id) from over p cross join lateral unnest(p.parents) j(parent_id)
+           where p.parents is not null and j.parent_id is not null),
+         (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx)
+           where p.parents is not null and j.parent_id is not null),
          (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
     into ended, v_over, parents, places, v_keyed from over c;
   if ended < cardinality(p_ids) then

@@ -1,7 +1,7 @@
--- Takes back what is assigned to a worker whose event loop is blocked: what its heartbeat thread names, none of which the loop can start any more, and
--- what was claimed in cycles whose answer the loop has not read. The loop resyncs when it goes on.
--- The thread renews the leases on the same connection, so this waits only for a moment where another session has locked a claim. Then it fails and changes nothing,
--- and the thread calls it again.
+-- Takes back what is assigned to a worker whose event loop is blocked: what its heartbeat thread names, none of which the loop can start any more,
+-- and what was claimed in cycles whose answer the loop has not read. The loop resyncs when it goes on.
+-- The thread renews the leases on the same connection, so this waits only for a moment where another session has locked a claim. Then it fails and
+-- changes nothing, and the thread calls it again.
 --   p_known  the newest claim that the loop knows of
 --   p_epoch  that of its holdings when it took jobs for the last time. Once it has resynced, an order that comes late does nothing
 create or replace function sluice.hand_back_v1(p_worker bigint, p_ids bigint[], p_known bigint, p_epoch integer) returns integer
@@ -16,7 +16,8 @@ begin
   if not exists (select 1 from sluice.holdings h where h.worker_id = p_worker and h.epoch = p_epoch) then
     return 0;
   end if;
-  perform 1 from sluice.claims c where c.worker_id = p_worker and (c.assigned && p_ids or c.seq > p_known and c.assigned is not null) order by c.seq for update;
+  perform 1 from sluice.claims c where c.worker_id = p_worker and (c.assigned && p_ids or c.seq > p_known and c.assigned is not null)
+    order by c.seq for update;
   select jsonb_agg(jsonb_build_object('id', r.id, 'seq', r.seq, 'ending', 'unstarted')), bool_or(r.cancel_at is not null) into v_endings, v_cancelled
     from sluice.claimed r where r.worker_id = p_worker and r.assigned and (r.id = any (p_ids) or r.seq > p_known);
   if v_endings is null then

@@ -11,7 +11,8 @@ language plpgsql as $$
 declare
   v_row record;
 begin
-  select w.draining, w.capacity, w.cores, g.skip_before, coalesce(g.claims_open, false) as is_open, coalesce(g.id = w.generation, false) as has_reported,
+  select w.draining, w.capacity, w.cores, g.skip_before, coalesce(g.claims_open, false) as is_open,
+         coalesce(g.id = w.generation, false) as has_reported,
          -- By the bound it looks at nothing old: under a transaction held open the entries of all that has ended since are still there.
          exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0) as has_newer,
          exists (select 1 from sluice.waiters x where x.until > clock_timestamp() offset 0) as is_waited_for

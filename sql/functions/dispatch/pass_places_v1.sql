@@ -5,8 +5,8 @@
 --   picked               children to start, which are locked
 --   started              their parents, once for each
 create or replace function sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[],
-                                                 p_ready sluice.cycle_class_v1[], inout lanes sluice.cycle_lane_v1[], inout free integer, inout most integer[],
-                                                 out picked tid[], out started bigint[])
+                                                 p_ready sluice.cycle_class_v1[], inout lanes sluice.cycle_lane_v1[], inout free integer,
+                                                 inout most integer[], out picked tid[], out started bigint[])
 language plpgsql as $$
 declare
   v_first  record;      -- the first ready job, and its lane; 0 for several lanes

@@ -3,8 +3,8 @@
 --   p_counts  beside p_classes: how many of each
 --   picked    the jobs; lanes tell how many there are of each
 --   expired   late jobs were counted among those to take, so there may be others
-create or replace function sluice.pick_v1(p_now timestamptz, p_classes sluice.cycle_class_v1[], p_counts integer[], inout lanes sluice.cycle_lane_v1[],
-                                          out picked tid[], out expired boolean)
+create or replace function sluice.pick_v1(p_now timestamptz, p_classes sluice.cycle_class_v1[], p_counts integer[],
+                                          inout lanes sluice.cycle_lane_v1[], out picked tid[], out expired boolean)
 language plpgsql as $$
 declare
   v_lanes integer[];

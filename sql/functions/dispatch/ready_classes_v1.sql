@@ -1,15 +1,18 @@
 -- The classes of a cycle of which something is ready. With many classes, those of the queue are walked from one to the next, so that classes with
--- nothing to do cost nothing. At most 64 are named. Each turn begins 64 classes after the one before, by their ids: with n classes, n / 64 turns in a row
--- reach them all.
+-- nothing to do cost nothing. At most 64 are named. Each turn begins 64 classes after the one before, by their ids: with n classes, n / 64 turns in a
+-- row reach them all.
 --
--- What is new to the worker may belong to workers that come first. Retries come to the head of a backlog, and the jobs behind them show that it is one: where one
--- of the first 16 is not new, those who come first had the time to take it and did not, so they are busy, and nothing is left to them.
+-- What is new to the worker may belong to workers that come first. Retries come to the head of a backlog, and the jobs behind them show that it is
+-- one: where one of the first 16 is not new, those who come first had the time to take it and did not, so they are busy, and nothing is left to them.
 --
--- Many dead entries before the first ready job take time, and every part of a cycle that looks at the class would walk past them again. So a class of which the first job was
--- slow to find begins with that job, where p_skips says that no job may come before it in this cycle. Not in lanes with one slot: their order is strict.
---   p_fresh  beside p_classes: what became ready in the last so many milliseconds is new; null: nothing is. The answer has 0 where nothing is left to others
+-- Many dead entries before the first ready job take time, and every part of a cycle that looks at the class would walk past them again. So a class of
+-- which the first job was slow to find begins with that job, where p_skips says that no job may come before it in this cycle. Not in lanes with one
+-- slot: their order is strict.
+--   p_fresh  beside p_classes: what became ready in the last so many milliseconds is new; null: nothing is. The answer has 0 where nothing is left to
+--            others
 create or replace function sluice.ready_classes_v1(p_now timestamptz, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[],
-                                                   p_after bigint[], p_fresh integer[], p_turn integer, p_skips boolean default false) returns sluice.cycle_class_v1[]
+                                                   p_after bigint[], p_fresh integer[], p_turn integer, p_skips boolean default false)
+returns sluice.cycle_class_v1[]
 language plpgsql stable as $$
 declare
   v_start timestamptz := clock_timestamp();
@@ -19,7 +22,8 @@ declare
   v_ids   bigint[];
 begin
   if cardinality(p_classes) <= 64 then
-    select array_agg(row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1), array_agg(x.rank), array_agg(x.id) into v_found, v_ranks, v_ids
+    select array_agg(row(c.id, c.lane, c.most, c.rank, c.after, n.fresh)::sluice.cycle_class_v1), array_agg(x.rank), array_agg(x.id)
+      into v_found, v_ranks, v_ids
         from unnest(p_classes, p_lane, p_most, p_rank, p_after, p_fresh) c(id, lane, most, rank, after, fresh)
        cross join lateral sluice.ready_v1(c.id, c.rank, c.after, 1) x
        cross join lateral (

@@ -4,9 +4,10 @@
 -- as a new one.
 -- A job that has an outcome is none of them any more: sluice.drop_ended_v1.
 -- What is assigned goes back to the queue if the worker starts none of it once it has asked.
---   p_named  [{id, attempt, ended}] all that the worker has, by its own words; ended: only its ending is still to be recorded. What a crash of the server has forgotten of it is given back:
---            sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
---   p_recall what is assigned and not named goes back. False: p_named may have been overtaken on its way, and by now the worker may have been given more
+--   p_named  [{id, attempt, ended}] all that the worker has, by its own words; ended: only its ending is still to be recorded. What a crash of the
+--            server has forgotten of it is given back: sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
+--   p_recall what is assigned and not named goes back. False: p_named may have been overtaken on its way, and by now the worker may have been given
+--            more
 create or replace function sluice.resync_v1(p_worker bigint, p_named jsonb default null, p_recall boolean default true)
 returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint, assigned boolean)
 language plpgsql

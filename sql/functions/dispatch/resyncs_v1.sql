@@ -1,5 +1,5 @@
--- The same as sluice.resync_v1 for several workers that come to a server at once. Leaves out workers that were declared dead, must report what they run
--- (after a crash, or because jobs are assigned to them), or are locked. It never waits, so the lock order does not apply.
+-- The same as sluice.resync_v1 for several workers that come to a server at once. Leaves out workers that were declared dead, must report what they
+-- run (after a crash, or because jobs are assigned to them), or are locked. It never waits, so the lock order does not apply.
 create or replace function sluice.resyncs_v1(p_workers bigint[])
 returns table (worker_id bigint, lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint)
 language plpgsql

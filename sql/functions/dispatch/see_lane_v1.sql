@@ -2,8 +2,8 @@
 --   p_since  jobs that became ready later may belong to workers that come first; null: none does
 --   p_slots, p_wants, p_has_asked  of the holding: its slots; whether it was refused some; whether that is less than a second ago
 --   p_classes      all that the worker serves of those that have jobs, or may have
---   is_asked       another worker waits for slots of the lane. As long as this one fills the slots it has, and could run all that the other one asked for, it keeps them,
---                  as in the general cycle
+--   is_asked       another worker waits for slots of the lane. As long as this one fills the slots it has, and could run all that the other one asked
+--                  for, it keeps them, as in the general cycle
 --   free, ahead    how many jobs to start and to assign at most
 --   first_rank, first_id  of the first ready job; null in lanes with one slot, where a job that comes before it meanwhile is to be seen
 --   is_steady      one class may be claimed from without more questions. Null where something is missing: it may not
@@ -11,19 +11,22 @@ create or replace function sluice.see_lane_v1(
   p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer,
   p_class integer, p_rank integer, p_after bigint, p_now timestamptz, p_since timestamptz,
   p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[]
-) returns table (skip_before timestamptz, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer, first_id bigint)
+) returns table (skip_before timestamptz, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer,
+                 first_id bigint)
 language sql stable as $$
   select g.skip_before,
          -- What becomes ready from here on may belong to workers that come first.
-         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail' or k.task = any (w.pooled) then 0 else least(p_ahead, l.prefetch) end,
+         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail'
+                   or k.task = any (w.pooled) then 0
+              else least(p_ahead, l.prefetch) end,
          case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
          exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
          coalesce(l.slots is not null and o.asked, false),
          g.claims_open and not w.draining and l.enabled and not k.budgeted
          and (w.capacity = 0 or p_run + p_free <= w.capacity)
          and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
-         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks for, or was refused a moment ago and there are
-         -- still no more, or has enough for all that is ready.
+         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks
+         -- for, or was refused a moment ago and there are still no more, or has enough for all that is ready.
          and (l.slots is null or p_run <= p_slots and o.held <= l.slots
                                  and (not coalesce(o.asked, false)
                                       or not o.elsewhere and p_free > 0 and p_run + p_free <= p_slots
@@ -36,7 +39,8 @@ language sql stable as $$
          and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
          and not exists (select 1 from sluice.claims c
                           where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
-                            and exists (select 1 from sluice.composites w where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
+                            and exists (select 1 from sluice.composites w
+                                         where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
          case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
     from sluice.workers w
     join sluice.generation g on g.one

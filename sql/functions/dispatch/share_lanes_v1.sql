@@ -1,6 +1,7 @@
 -- Splits what the worker can take over the lanes. Only what is ready counts against a share, and only for that is a lane asked for more slots.
 --   p_first  the lane that is served first this time
-create or replace function sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer, inout lanes sluice.cycle_lane_v1[])
+create or replace function sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer,
+                                                 inout lanes sluice.cycle_lane_v1[])
 language plpgsql as $$
 declare
   v_open  integer := 0;

@@ -1,6 +1,6 @@
--- Moves jobs from the queue into claims of a worker. The caller has locked the rows of the queue, and knows that there are slots for those that start.
--- The place in a window that a waiting job is started in makes it ready at the same time. Answers what a worker has to know of each job. The rows are in
--- the order of p_rows if hash and merge joins are off, as they are in a cycle.
+-- Moves jobs from the queue into claims of a worker. The caller has locked the rows of the queue, and knows that there are slots for those that
+-- start. The place in a window that a waiting job is started in makes it ready at the same time. Answers what a worker has to know of each job. The
+-- rows are in the order of p_rows if hash and merge joins are off, as they are in a cycle.
 --   p_seq      claims are numbered from here on: sluice.count_claims_v1. Close to the clock, so that a cycle carried out later has higher numbers
 --   p_classes  the classes that p_rows may be of; null: they are looked up
 --   p_skip     a job that was ready before it skips the number of an attempt
@@ -24,14 +24,17 @@ begin
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
            q.attempt + case when p_skip is null then 1
-                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2 else 1 end as attempt,
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2
+                            else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
            case q.state when 'waiting' then p_now + make_interval(secs => (select d.deadline_ms / 1000.0 from sluice.job_data d where d.id = q.id))
              else q.deadline_at end as deadline_at,
-           p_seq + case when cardinality(v_classes) = 1 then 0 else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
+           p_seq + case when cardinality(v_classes) = 1 then 0
+                        else v_parts * (array_position(v_classes, q.class_id) - 1) end + (r.ord - 1) / 64 as seq, r.ord > p_start as assigned
   ), claimed as (
-    insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
+    insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed,
+                               errors,
                                assigned)
     select p_worker, t.seq, t.class_id, p_now, array_agg(t.id), array_agg(t.ready_at),
            case when count(t.deadline_at) > 0 then array_agg(t.deadline_at) end, case when max(t.attempt) > 1 then array_agg(t.attempt) end,

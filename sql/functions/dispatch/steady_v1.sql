@@ -1,7 +1,7 @@
--- The cycle of a worker that goes on as it did: it uses one lane, only one of its classes has jobs, and the slots in hand are enough. A busy worker nearly always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons
--- for each step. Anything else is left to that function: nothing is done then, and the report says so. A worker that could run more than its
--- lane has slots for is steady too, once it has asked for more and as long as there are none. So is one that could run more than is ready: under light
--- load, the slot of one job serves the next.
+-- The cycle of a worker that goes on as it did: it uses one lane, only one of its classes has jobs, and the slots in hand are enough. A busy worker
+-- nearly always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons for each step. Anything else is left to that
+-- function: nothing is done then, and the report says so. A worker that could run more than its lane has slots for is steady too, once it has asked
+-- for more and as long as there are none. So is one that could run more than is ready: under light load, the slot of one job serves the next.
 --   p_ran     for how many milliseconds those that completed have run; null: since they were claimed
 --   p_begun   assigned jobs that have started since the last cycle and go on, with their claims; null: none
 --   p_ahead   how many to assign beyond p_free
@@ -85,7 +85,8 @@ begin
     return;
   end if;
   if v_see.first_id is not null and p_endings is null and v_see.at > v_now + interval '1 millisecond' then
-    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps before it.
+    -- As sluice.ready_classes_v1 has it: dead entries before the first ready job are passed once. Not where jobs come back to the queue, perhaps
+    -- before it.
     v_rank := v_see.first_rank;
     v_after := v_see.first_id - 1;
   end if;

@@ -16,7 +16,8 @@
 --   ahead    how many of those who come first are free, as far as it looked; null: nothing is left to them
 --   wait_ms  in how long the first job that is left may be taken nevertheless
 --   p_hears  hints arrive
-create or replace function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean,
+create or replace function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[],
+                                                      p_free integer, p_hears boolean,
                                            inout classes sluice.cycle_class_v1[], out ahead integer, out wait_ms integer)
 language plpgsql stable as $$
 declare

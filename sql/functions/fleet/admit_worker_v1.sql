@@ -27,7 +27,8 @@ begin
   end if;
   -- One that was there before has lost its leases and starts over.
   if (v_asked.stop_tries > 0 or v_asked.outcome in ('failed', 'expired'))
-     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request) then
+     and not exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1) and w.request = new.request)
+         then
     raise exception 'worker % of pool % has come too late: its request has ended', new.request, new.pool using errcode = 'SL009', detail = new.pool;
   end if;
   if exists (select 1 from sluice.workers w where split_part(w.request, '.', 1) = split_part(new.request, '.', 1)

@@ -12,12 +12,15 @@ language sql stable as $$
   ), past as (
     select max(d.id) as newest, max(d.ended_at) filter (where d.action = 'start') as ended_at,
            count(*) filter (where d.action = 'start' and d.outcome in ('expired', 'failed')
-                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
+                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g
+                                                where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
       from sluice.fleet_decisions d where d.pool = p_pool
   ), elsewhere as (
     -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
     -- most take to answer. What its workers run is known as in pool_overflow_v1.
-    select p.capacity, greatest(0, coalesce(d.started, d.count) - (select count(distinct w.request) from sluice.workers w where split_part(w.request, '.', 1) = d.token)) as coming
+    select p.capacity, greatest(0, coalesce(d.started, d.count)
+                                   - (select count(distinct w.request) from sluice.workers w
+                                       where split_part(w.request, '.', 1) = d.token)) as coming
       from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
       left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
                           where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
@@ -35,7 +38,8 @@ language sql stable as $$
     'returnable', (select count(*) from live w where w.returnable),
     'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
                                                               'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
-    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end from elsewhere e), 0),
+    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end
+                            from elsewhere e), 0),
     'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
     'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
     'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,

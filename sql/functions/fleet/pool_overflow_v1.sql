@@ -27,7 +27,9 @@ language sql stable as $$
             or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity'))
   )
   select l.name, least(s.jobs, l.slots - (select coalesce(sum(h.slots), 0) from sluice.holdings h where h.lane = l.name))::integer,
-         s.waited_ms, case when l.per_worker > 0 then l.per_worker else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end, s.reason, s.classes
+         s.waited_ms, case when l.per_worker > 0 then l.per_worker
+                           else (select sluice.per_worker_v1(l.per_worker, n.capacity, n.cores) from newest n) end,
+         s.reason, s.classes
     from (select q.lane, sum(q.jobs)::integer as jobs, extract(epoch from clock_timestamp() - min(q.oldest_at))::double precision * 1000 as waited_ms,
                  (array_agg(q.reason order by q.jobs desc))[1] as reason, array_agg(q.class_id) as classes
             from suitable q group by q.lane) s

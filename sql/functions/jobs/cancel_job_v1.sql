@@ -32,7 +32,8 @@ begin
     if v_composite then
       update sluice.composites c
          set cancel_error = case when c.cancel_at is null then v_error else c.cancel_error end,
-             closing_error = case when c.closing is null then case when c.cancel_at is null then v_error else c.cancel_error end else c.closing_error end,
+             closing_error = case when c.closing is null then case when c.cancel_at is null then v_error else c.cancel_error end
+                                  else c.closing_error end,
              closing = coalesce(c.closing, 'cancelled'), cancel_at = coalesce(c.cancel_at, clock_timestamp())
        where c.job_id = p_id and not c.ended and c.started_at is not null;
       if found then

@@ -4,7 +4,8 @@
 -- Rows are locked in the order of everybody: composites, the queue, claims. A job may move meanwhile, from the queue to a claim or back. Then it is
 -- looked for again, and from then on what somebody else has locked is left for the next look: whoever has it locked may wait for what is locked here.
 -- After 20 looks the caller has to begin again, without these locks.
-create or replace function sluice.cancel_jobs_v1(p_ids bigint[], p_reason text) returns table (id bigint, before sluice.job_state, after sluice.job_state)
+create or replace function sluice.cancel_jobs_v1(p_ids bigint[], p_reason text)
+returns table (id bigint, before sluice.job_state, after sluice.job_state)
 language plpgsql
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
@@ -29,11 +30,13 @@ begin
   perform 1 from sluice.composites c where c.job_id = any (v_rows) order by c.job_id for no key update;
   -- The queue first: what is claimed before it is locked is locked where it runs.
   v_rows := array(select q.id from sluice.queue q
-                   where q.id = any (array(select unnest(p_ids || v_rows) union select w.id from sluice.queue w where w.parent_id = any (v_rows) and w.state = 'waiting'))
+                   where q.id = any (array(select unnest(p_ids || v_rows)
+                                     union select w.id from sluice.queue w where w.parent_id = any (v_rows) and w.state = 'waiting'))
                    order by q.id for update);
   return query
   select k.id, k.state, c.state
-    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.composite is not null and j.state < 'completed' order by j.id offset 0) k
+    from (select j.id, j.state from sluice.jobs j where j.id = any (p_ids) and j.composite is not null and j.state < 'completed'
+           order by j.id offset 0) k
    cross join lateral (select sluice.cancel_job_v1(k.id, p_reason) as state) c
    where c.state is not null;
 

@@ -18,7 +18,8 @@ begin
   select j.* from sluice.jobs j where j.id = any (array(select unnest(p_ids) except select unnest(v_held)));
   if v_held <> '{}' then
     return query
-    select d.id, d.submitted_at, r.ready_at, case when not r.assigned then r.started_at end, null::timestamptz, r.deadline_at, r.cancel_at, d.deadline_ms, r.worker_id,
+    select d.id, d.submitted_at, r.ready_at, case when not r.assigned then r.started_at end, null::timestamptz, r.deadline_at, r.cancel_at,
+           d.deadline_ms, r.worker_id,
            d.parent_id, d.root_id, d.class_id,
            case when r.assigned then 'ready' else 'running' end::sluice.job_state, d.composite, 0, d.priority, r.attempt, d.idx, r.failures, r.losses,
            d.task, d.step, d.key, d.key_owner, d.tags, d.input, null::jsonb, r.error, d.submitted_by, d.policy, d.superseded_at, d.trace,

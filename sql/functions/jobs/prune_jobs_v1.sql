@@ -10,7 +10,8 @@ set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_ha
 as $$
 declare
   c_most   constant integer := 100000;   -- log lines and steps in one transaction, or those of one job
-  v_cutoff timestamptz := (select statement_timestamp() - make_interval(secs => s.value / 1000.0) from sluice.settings s where s.name = 'retention_ms');
+  v_cutoff timestamptz := (select statement_timestamp() - make_interval(secs => s.value / 1000.0) from sluice.settings s
+                            where s.name = 'retention_ms');
   v_first  bigint;
   v_leaves bigint[];
   v_trees  bigint[];

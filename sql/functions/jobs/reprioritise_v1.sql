@@ -16,7 +16,8 @@ begin
   perform 1 from sluice.composites c where c.job_id = any (p_ids) order by c.job_id for no key update;
   v_ids := array(select q.id from sluice.queue q where q.id = any (p_ids) order by q.id for no key update);
   if cardinality(v_ids) < cardinality(p_ids) then
-    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids order by c.worker_id, c.seq for no key update) c
+    v_more := array(select a.id from (select c.assigned from sluice.claims c where c.assigned && p_ids
+                                       order by c.worker_id, c.seq for no key update) c
                      cross join lateral unnest(c.assigned) a(id) where a.id = any (p_ids));
   end if;
   return query
@@ -42,7 +43,8 @@ begin
   if not found then
     return;
   end if;
-  v_roots := array(select coalesce(d.root_id, d.id) from sluice.priority_changes m join sluice.job_data d on d.id = m.job_id where m.job_id = any (p_ids));
+  v_roots := array(select coalesce(d.root_id, d.id) from sluice.priority_changes m join sluice.job_data d on d.id = m.job_id
+                    where m.job_id = any (p_ids));
   while v_left > 0 and v_roots <> '{}' loop
     select * into v_batch from sluice.spread_priority_v1(v_left, v_roots);
     exit when not v_batch.more;

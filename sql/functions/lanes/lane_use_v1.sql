@@ -6,7 +6,8 @@ declare
   v_classes integer[] := array(select c.id from sluice.classes c where c.lane = p_name);
 begin
   return case
-    when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ') || case when cardinality(v_tasks) > 3 then ' and others' else '' end
+    when v_tasks <> '{}' then 'tasks run in it: ' || array_to_string(v_tasks[:3], ', ')
+                              || case when cardinality(v_tasks) > 3 then ' and others' else '' end
     when exists (select 1 from sluice.claimed r where r.class_id = any (v_classes)) then 'jobs run in it'
     -- A state at a time, as the indexes have them.
     when exists (select 1 from sluice.queue q where q.class_id = any (v_classes) and q.state = 'ready')

@@ -26,7 +26,8 @@ begin
         then format('(select q.id, %s as fits from sluice.queue q where q.state = ''ready'' order by q.class_id, q.rank, q.id limit %s)',
                     p_match ->> 'q', p_look)
         else format('(select q.id, %s as fits from unnest(%L::integer[]) k(id) cross join lateral (
-                        select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
+                        select * from sluice.queue q where q.state = ''ready'' and q.class_id = k.id
+                         order by q.class_id, q.rank, q.id limit %3$s) q limit %3$s)',
                     p_match ->> 'q', p_classes, p_look) end]
       else array[format('(select q.id, %s as fits from sluice.queue q where q.state = %L order by %s limit %s)', p_match ->> 'q', v_state,
                         case v_state when 'scheduled' then 'q.ready_at' else 'q.id' end, p_look)] end;

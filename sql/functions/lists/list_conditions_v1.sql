@@ -45,7 +45,8 @@ begin
       || case when p_classes is null then ''
               when p_filter ? 'lane' then format(' and %s.class_id = any (%L::integer[])', v_at, p_classes)
               else format(' and case when %1$s.class_id is not null then %1$s.class_id = any (%2$L::integer[])
-                                     else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, p_classes, p_filter ->> 'task') end);
+                                     else (select d.task = %3$L from sluice.job_data d where d.id = %1$s.id) end', v_at, p_classes,
+                                     p_filter ->> 'task') end);
     if v_at <> 'o' and v_data <> '' then
       match := match || jsonb_build_object(v_at,
         format('case when %s then (select true%s from sluice.job_data d where d.id = %s.id) else false end', match ->> v_at, v_data, v_at));

@@ -12,6 +12,7 @@ begin
             when p_filter ->> 'again' = 'true' then format(' and (%1$s.failures > 0 or %1$s.losses > 0)', p_table)
             else format(' and %1$s.failures = 0 and %1$s.losses = 0', p_table) end
     || case when p_filter ? 'error'
-            then format(' and strpos(lower(%s), %L) > 0', case p_table when 'c' then 'c.cancel_error' else p_table || '.error' end, p_filter ->> 'error')
+            then format(' and strpos(lower(%s), %L) > 0',
+                        case p_table when 'c' then 'c.cancel_error' else p_table || '.error' end, p_filter ->> 'error')
             else '' end;
 end $$;

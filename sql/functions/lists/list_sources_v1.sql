@@ -23,7 +23,8 @@ begin
         union all
         select (select d.task from sluice.job_data d where d.key is not null and d.task > n.task order by d.task limit 1)
           from named n where n.task is not null)
-      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s) and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
+      select format('d from sluice.job_data d where d.key is not null and (d.task, d.key, d.id) < (%1$L, %2$L, %3$s)
+                                                         and (d.task, d.key, d.id) > (%1$L, %2$L, %4$s)
                      order by d.task desc, d.key desc, d.id desc', t.task, p_filter ->> 'key', p_before, p_after)
         from (select p_filter ->> 'task' as task where p_filter ? 'task'
               union all
@@ -46,7 +47,8 @@ begin
                              order by d.submitted_by desc, d.id desc', p_filter ->> 'by', p_before, p_after)];
     adds_active := false;
   elsif cardinality(p_classes) <= c_most then
-    sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s) and (o.class_id, o.id) > (%1$s, %3$s)
+    sources := array(select format('o from sluice.outcomes o where o.is_root and (o.class_id, o.id) < (%1$s, %2$s)
+                                                          and (o.class_id, o.id) > (%1$s, %3$s)
                                     order by o.class_id desc, o.id desc', c, p_before, p_after) from unnest(p_classes) c);
     if not p_filter ? 'lane' then
       sources := sources || format('d from sluice.job_data d where d.parent_id is null and d.composite is not null

@@ -24,7 +24,8 @@ begin
   end if;
   execute format('select array(%s limit %s)', v_query, p_limit + 1) into ids;
   if cardinality(ids) <= p_limit then
-    execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*) from (select %1$s.* %2$s limit %3$s) %1$s',
+    execute format('select array_agg(%1$s.id order by %1$s.id desc) filter (where %4$s), min(%1$s.id), count(*)
+                      from (select %1$s.* %2$s limit %3$s) %1$s',
                    v_at, v_range, p_look, p_match) into ids, v_last, v_seen;
     if p_rest <> '' then
       execute format('select array(select d.id from sluice.job_data d where d.id = any ($1)%s order by d.id desc)', p_rest) into ids using ids;

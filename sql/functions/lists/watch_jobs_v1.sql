@@ -30,7 +30,8 @@ as $$
          j.cancel_at is not null and j.state = 'running', j.attempt, j.failures, j.losses, j.priority, j.worker_id, left(j.error, 2000),
          case when t.id = p_ids[t.watch] and j.error is not null then sluice.error_detail_v1(j.id, j.attempt, j.state, j.error) end,
          j.ready_at, j.started_at, j.finished_at,
-         case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
+         case when ((e.next - w.data) & 4294967295) <= ((e.next - w.state) & 4294967295) then w.data
+              else w.state end::text, n.progress, n.message, c.total, c.completed, c.failed, c.cancelled,
          coalesce(n.told, c.told)::text
     from tree t join found j on j.id = t.id
    cross join lateral (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) e

@@ -26,7 +26,8 @@ begin
   if v_step <= interval '1 second' then
     return null;
   end if;
-  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1, skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
+  update sluice.watch k set since = v_now, last_at = v_now, clock_steps = k.clock_steps + 1,
+                            skip_before = case when k.skip_before > v_now then v_now else k.skip_before end;
   update sluice.generation g set noticed_at = least(g.noticed_at, v_now), wait_until = g.wait_until - v_step,
                                  skip_before = case when g.skip_before > v_now then v_now else g.skip_before end;
   -- What is locked is being written by the new clock.

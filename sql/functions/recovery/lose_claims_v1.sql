@@ -1,6 +1,7 @@
 -- Ends the attempts of claims that nobody holds any more, as the tasks of their jobs say: back in line, or failed. The caller has locked
--- the claims. A job that has an outcome is left out. Whether a job that was assigned has started is not known: it counts no loss, and the next time it is not prefetched, so that another
--- loss would be certain. It may have, so it fails where its task must not run twice (onLost: fail): it was assigned before the task said so.
+-- the claims. A job that has an outcome is left out. Whether a job that was assigned has started is not known: it counts no loss, and the next time
+-- it is not prefetched, so that another loss would be certain. It may have, so it fails where its task must not run twice (onLost: fail): it was
+-- assigned before the task said so.
 create or replace function sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text,
                                                  out ids bigint[], out requeued integer, out failed integer, out cancelled integer)
 language plpgsql
@@ -20,7 +21,8 @@ begin
                 when g.assigned and t.on_lost is distinct from 'fail' then 'ready'
                 when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
            case when not g.assigned then 'lost: ' || p_why || ' during attempt ' || g.attempt
-                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt || ' had been assigned; it may have started' end as what,
+                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt
+                    || ' had been assigned; it may have started' end as what,
            g.losses + case when g.assigned then 0 else 1 end as losses_now
       from sluice.claimed g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
      where g.worker_id = p_worker and g.seq = any (p_seqs)

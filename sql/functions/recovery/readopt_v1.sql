@@ -1,9 +1,10 @@
 -- Gives a worker back what it names and a crash has forgotten: jobs that are in line as they were before its claim, under the number
--- of that claim. The caller has locked its holdings, its row and the rows of the queue that it names. A worker that registered in this generation adopts
--- nothing: its code has been told to stop. Whatever is not given back gets a higher number the next time.
+-- of that claim. The caller has locked its holdings, its row and the rows of the queue that it names. A worker that registered in this generation
+-- adopts nothing: its code has been told to stop. Whatever is not given back gets a higher number the next time.
 --
--- Jobs that have ended use no slot of the worker: others run in their slots by now, because it starts what it is assigned before the database has heard of the endings.
--- So they come back as assigned, and their endings, which follow, end them. What is assigned to it and not named does not run either.
+-- Jobs that have ended use no slot of the worker: others run in their slots by now, because it starts what it is assigned before the database has
+-- heard of the endings. So they come back as assigned, and their endings, which follow, end them. What is assigned to it and not named does not run
+-- either.
 --   p_named  [{id, attempt, ended}] all that it runs, and what has ended and is not recorded yet
 create or replace function sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb) returns void
 language plpgsql
@@ -55,7 +56,8 @@ begin
         -- At every commit: no more has started than it has slots. The others start for the database with the next cycle, which records the endings.
         v_starts := least(v_starts, v_fits, greatest(0, v_slots - v_held.started) + v_spare);
         -- It grows by no more than the lane has left, whatever runs already.
-        update sluice.holdings h set slots = h.slots + least(v_spare, greatest(0, v_held.running + v_fits - h.slots, v_held.started + v_starts - h.slots))
+        update sluice.holdings h set slots = h.slots
+          + least(v_spare, greatest(0, v_held.running + v_fits - h.slots, v_held.started + v_starts - h.slots))
           where h.worker_id = p_worker and h.lane = v_lane.lane;
       end if;
       v_starting := v_starting || v_lane.running[:v_starts];
@@ -65,9 +67,11 @@ begin
     end loop;
     v_ids := v_starting || v_assigned;
     -- Under the number that the worker has for the attempt.
-    update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer) where q.id = any (v_ids) and n.id = q.id;
+    update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
+     where q.id = any (v_ids) and n.id = q.id;
     perform sluice.start_jobs_v1(p_worker, clock_timestamp(),
-                                 greatest(sluice.mark_v1(clock_timestamp()), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
+                                 greatest(sluice.mark_v1(clock_timestamp()),
+                                          (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
                                  array(select q.ctid from unnest(v_ids) with ordinality i(id, ord) join sluice.queue q on q.id = i.id order by i.ord),
                                  p_start => cardinality(v_starting));
   end if;

@@ -24,7 +24,8 @@ begin
   update sluice.schedules s set next_at = p_then where s.name = p_name;
   if p_passed > 0 then
     -- While a schedule is disabled its ticks go by in one row.
-    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed, fired_at = clock_timestamp()
+    update sluice.firings f set tick_at = p_passed_last, since = coalesce(f.since, f.tick_at), ticks = f.ticks + p_passed,
+                                fired_at = clock_timestamp()
      where p_passed_why = 'disabled' and f.skipped = 'disabled'
        and f.id = (select max(g.id) from sluice.firings g where g.schedule = p_name and g.asked_by is null);
     if not found then

@@ -1,4 +1,5 @@
--- Of sluice.concerns_v1, what is about time: duties that are overdue or failed, the job whose start deadline is next, and since when nobody has done the duties.
+-- Of sluice.concerns_v1, what is about time: duties that are overdue or failed, the job whose start deadline is next, and since when nobody has done
+-- the duties.
 create or replace function sluice.late_concerns_v1() returns jsonb
 language sql stable as $$
   with near as materialized (
@@ -24,7 +25,8 @@ language sql stable as $$
              (select max(l.stale_ms) from sluice.lanes l)
       union all
       select 'sample', d.ran_at, 2000 from sluice.duties d
-       where d.name = 'sample' and exists (select 1 from sluice.classes c where exists (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready'))
+       where d.name = 'sample' and exists (select 1 from sluice.classes c
+                                            where exists (select 1 from sluice.queue x where x.class_id = c.id and x.state = 'ready'))
       union all
       select d.name, d.ran_at, case d.name when 'prune' then 60000 else 30000 end from sluice.duties d where d.name in ('reconcile', 'prune')
     ) o(name, since, grace_ms) where o.since is not null

@@ -1,6 +1,8 @@
--- How many wait per class, since when, and what blocks them: the obstacle as a code, with what it is about, and in words. Depth is exact up to p_exact, then "at least that many".
+-- How many wait per class, since when, and what blocks them: the obstacle as a code, with what it is about, and in words. Depth is exact up to
+-- p_exact, then "at least that many".
 create or replace function sluice.sample_v1(p_exact integer)
-returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, obstacle text, details jsonb, reason text)
+returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, obstacle text, details jsonb,
+               reason text)
 language sql stable
 set jit = off   -- guesses of rows in small tables multiply to a cost for which compiling takes 1.5 s
 as $$
@@ -15,7 +17,8 @@ as $$
            coalesce((select sum(r.n) from running r where r.lane = l.name), 0)::integer as running
       from sluice.lanes l left join sluice.holdings h on h.lane = l.name group by l.name
   ), live as (
-    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent, w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
+    select w.id, w.tasks, w.labels, w.name, w.seen_at, w.seen_at < clock_timestamp() - make_interval(secs => 2 * s.value / 1000.0) as silent,
+           w.capacity, w.cores, w.draining, w.broken, w.host, w.pooled, w.process_limit, w.processes,
            array(select d.task from sluice.withdrawals d where d.worker_id = w.id and d.retry_at > clock_timestamp()) as withdrawn,
            coalesce((select sum(sluice.started_in_v1(j)) from sluice.claims j join sluice.classes c on c.id = j.class_id
                       where w.process_limit is not null and j.worker_id = w.id and c.task = any (w.pooled)), 0)::integer as in_process,
@@ -36,7 +39,8 @@ as $$
             min(w.name || ': ' || w.broken) filter (where f.fits) as broken
        from live w
       cross join lateral (
-        select q.requires <@ w.labels as fits, q.requires <@ w.labels and not w.draining and q.task <> all (w.withdrawn) as able, w.capacity = 0 or w.running < w.capacity as free,
+        select q.requires <@ w.labels as fits, q.requires <@ w.labels and not w.draining and q.task <> all (w.withdrawn) as able,
+               w.capacity = 0 or w.running < w.capacity as free,
                u.per_worker is null or coalesce((select r.n from running r where r.worker_id = w.id and r.lane = q.lane), 0)
                  < sluice.per_worker_v1(u.per_worker, w.capacity, w.cores) as may,
                w.process_limit is null or q.task <> all (w.pooled) or w.in_process < w.processes as manned) f

@@ -1,11 +1,11 @@
 -- How the system stands, in one answer of some kilobytes. Its cost grows with the jobs that run, the root jobs that are active where
 -- those have a ceiling, and the workers; of jobs that wait it looks at p_look of each state.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
--- Depth and oldest wait of a lane are those of jobs that wait for a worker. While fewer jobs than p_look are queued, they are counted now, so depth and
--- "assigned" add up to the list of queued jobs; otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
+-- Depth and oldest wait of a lane are those of jobs that wait for a worker. While fewer jobs than p_look are queued, they are counted now, so depth
+-- and "assigned" add up to the list of queued jobs; otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
 --
--- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to snapshot_devices_v1 and
--- snapshot_failures_v1 too, which nothing else calls.
+-- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to
+-- snapshot_devices_v1 and snapshot_failures_v1 too, which nothing else calls.
 create or replace function sluice.snapshot_v1(p_look integer) returns jsonb
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -59,7 +59,8 @@ as $$
     select s.state, count(x.again)::integer, (count(*) filter (where x.parent_id is null and x.again = s.again))::integer,
            (count(*) filter (where x.parent_id is not null and x.class_id is not null and x.again = s.again))::integer
       from (values ('scheduled', false), ('retrying', true)) s(state, again)
-      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j where j.state = 'scheduled' limit p_look) x
+      left join (select j.parent_id, j.class_id, j.failures > 0 or j.losses > 0 as again from sluice.queue j
+                  where j.state = 'scheduled' limit p_look) x
         on true
      group by s.state
     union all
@@ -84,7 +85,8 @@ as $$
                     from sluice.admission_v1(p_look) a),
     'lanes', (select coalesce(jsonb_agg(jsonb_build_object(
                 'name', l.name, 'slots', l.slots, 'perWorker', l.per_worker, 'enabled', l.enabled,
-                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth, 'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
+                'running', l.running, 'assigned', l.assigned, 'held', l.held, 'depth', l.depth,
+                'oldestAt', (extract(epoch from l.oldest_at) * 1000)::bigint,
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
@@ -106,7 +108,8 @@ as $$
     'more', (select coalesce(jsonb_agg(s.state order by s.state), '[]') from looked s where s.seen >= p_look),
     'failed', sluice.snapshot_failures_v1(p_look),
     'recovered', (select jsonb_build_object(
-                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'), 0),
+                 'minute', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan') and r.at > clock_timestamp() - interval '1 minute'),
+                                    0),
                  'hour', coalesce(sum(r.jobs) filter (where r.kind in ('taken_over', 'orphan')), 0),
                  'lateWrites', coalesce(sum(r.jobs) filter (where r.kind = 'late_write'), 0),
                  'drift', count(*) filter (where r.kind in ('drift', 'healed')))

@@ -4,7 +4,8 @@ language sql stable as $$
   select jsonb_build_object(
     -- Fan-outs of which children failed: whether they can still succeed is for their strategy to say. Of 2,000 that run.
     'failing', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id::text, 'root', coalesce(f.root_id, f.id)::text, 'step', f.step,
-                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled) order by f.id), '[]')
+                  'graph', f.graph, 'node', f.node, 'total', f.total, 'completed', f.completed, 'failed', f.failed, 'cancelled', f.cancelled)
+                                            order by f.id), '[]')
                   from (select d.id, d.root_id, coalesce(d.step, d.task) as step, c.graph, c.node, n.total, n.completed, n.failed, n.cancelled
                           from (select c.* from sluice.composites c
                                  where not c.ended and c.started_at is not null and c.total is not null order by c.job_id limit 2000) c

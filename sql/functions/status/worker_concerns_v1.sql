@@ -36,7 +36,8 @@ language sql stable as $$
      group by c.task, c.requires
   )
   select jsonb_build_object(
-    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
+    'silent', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name,
+                                                            'silentMs', round(extract(epoch from clock_timestamp() - w.seen_at) * 1000),
                  'running', (select count(*) from sluice.running j where j.worker_id = w.id)) order by w.id), '[]')
                  from (select * from live w where w.silent order by w.id limit 20) w),
     'withdrawn', coalesce((select jsonb_agg(jsonb_build_object('task', x.task, 'causes', x.causes, 'total', x.total, 'able', x.able) order by x.task)
@@ -61,13 +62,16 @@ language sql stable as $$
                 'waitedMs', coalesce(round(extract(epoch from clock_timestamp() - n.oldest_at) * 1000), 0)) order by n.task), '[]')
                 from (select * from nobody n where n.waiting > 0 or n.drained order by n.task limit 20) n),
     'labels', (select coalesce(jsonb_agg(jsonb_build_object('task', u.task, 'requires', u.requires, 'waiting', u.waiting,
-                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]') from unlabelled u),
+                 'waitedMs', round(extract(epoch from clock_timestamp() - u.oldest_at) * 1000)) order by u.task, u.requires), '[]')
+                     from unlabelled u),
     -- A pool may be about to start a worker for what waits.
     'pools', exists (select 1 from sluice.pools),
-    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name, 'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
+    'blocked', (select coalesce(jsonb_agg(jsonb_build_object('name', w.name,
+                                                             'blockedMs', round(extract(epoch from clock_timestamp() - w.blocked_since) * 1000),
                   'running', r.n, 'jobs', r.jobs) order by w.id), '[]')
                   from (select * from live w where w.blocked_since is not null and not w.silent order by w.id limit 20) w
                  cross join lateral (
-                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3], '{}') as jobs
+                   select count(*) as n, coalesce((array_agg(jsonb_build_object('id', j.id::text, 'task', c.task) order by j.started_at, j.id))[:3],
+                                                  '{}') as jobs
                      from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r))
 $$;

@@ -37,7 +37,8 @@ begin
   else
     insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
     select g.job #>> '{audit,actor}', (g.job #>> '{audit,keyId}')::bigint, 'job.submit', 'job ' || p_ids[g.ord],
-           jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key', 'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
+           jsonb_strip_nulls(jsonb_build_object('task', g.job -> 'task', 'key', g.job -> 'key',
+                                                'by', nullif(g.job ->> 'by', g.job #>> '{audit,actor}'))),
            g.job #>> '{audit,requestId}', g.job #>> '{audit,reason}'
       from jsonb_array_elements(p_jobs) with ordinality g(job, ord)
      where g.job ? 'audit' and p_attached[g.ord] is not true

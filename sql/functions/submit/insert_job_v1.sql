@@ -1,7 +1,7 @@
--- Stores one job of which nothing is said but its task, its input, its owner and who submits it, and returns its id. Most jobs that are submitted one by
--- one are like that, and this takes two thirds of the time of reading it out of JSON with a plan for many. What is stored is what sluice.insert_jobs_v1
--- stores, to which everything else is left: where a limit may matter, where the session may not write into the audit itself, where the task needs approval or
--- cannot start, and where there is no such task.
+-- Stores one job of which nothing is said but its task, its input, its owner and who submits it, and returns its id. Most jobs that are submitted one
+-- by one are like that, and this takes two thirds of the time of reading it out of JSON with a plan for many. What is stored is what
+-- sluice.insert_jobs_v1 stores, to which everything else is left: where a limit may matter, where the session may not write into the audit itself,
+-- where the task needs approval or cannot start, and where there is no such task.
 --   p_audit  who submits, for the line in the audit: {actor, keyId, requestId, reason}; null: no line
 --
 -- It has the rights of its owner, as sluice.submit_v1 has.
@@ -33,7 +33,8 @@ begin
   ), audited as (
     insert into sluice.audit (actor, key_id, action, target, after, request_id, reason)
     select p_audit ->> 'actor', (p_audit ->> 'keyId')::bigint, 'job.submit', 'job ' || g.id,
-           jsonb_strip_nulls(jsonb_build_object('task', p_task, 'by', nullif(p_owner, p_audit ->> 'actor'))), p_audit ->> 'requestId', p_audit ->> 'reason'
+           jsonb_strip_nulls(jsonb_build_object('task', p_task, 'by', nullif(p_owner, p_audit ->> 'actor'))),
+           p_audit ->> 'requestId', p_audit ->> 'reason'
       from given g where p_audit is not null
   )
   select g.id into v_id from given g;

@@ -1,6 +1,6 @@
 -- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId, requestId,
--- reason, and tasks where the first job carries the line of all of them. Where nobody is named in by, the
+-- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId,
+-- requestId, reason, and tasks where the first job carries the line of all of them. Where nobody is named in by, the
 -- job belongs to the role of this session. The answer has one row per job, in the order given.
 --
 -- It has the rights of its owner: a role that submits needs none on the tables that jobs are spread over, only to insert into

@@ -15,7 +15,8 @@ begin
     exit when found;
     if v_lane is null then
       raise exception 'there is no lane %; there are %', to_json(p_lane),
-        (select string_agg(l.name, ', ' order by l.name) from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
+        (select string_agg(l.name, ', ' order by l.name)
+           from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
     end if;
     insert into sluice.classes (task, lane, model, requires, budgeted, chosen)

@@ -14,7 +14,8 @@ begin
      set moved_at = case when p_lane is not null then clock_timestamp() end, moved_by = case when p_lane is not null then p_by end,
          declared_lane = coalesce(t.declared_lane, t.lane), lane = coalesce(p_lane, t.lane),
          class_id = case when p_lane is null then t.class_id
-                         else (select sluice.intern_class_v1(t.name, p_lane, c.model, c.requires, t.uses is not null) from sluice.classes c where c.id = t.class_id) end
+                         else (select sluice.intern_class_v1(t.name, p_lane, c.model, c.requires, t.uses is not null) from sluice.classes c
+                                where c.id = t.class_id) end
    where t.name = p_task;
   if not found then
     return false;

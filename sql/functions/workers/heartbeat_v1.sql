@@ -3,7 +3,8 @@
 --   p_blocked_ms  how long the worker's event loop has not turned; null: it turns
 --   p_blocking    the inline tasks it runs meanwhile
 create or replace function sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision default null, p_blocking text[] default '{}')
-returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
+returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision,
+               expired boolean, offer text, shares text,
                resync boolean)
 language plpgsql as $$
 begin
@@ -24,6 +25,7 @@ begin
             (select count(*)::integer from sluice.workers p where p.ended_at is null),
             (select count(*)::integer from sluice.workers p where p.ended_at is null and (p.rank, p.id) < (w.rank, w.id)),
             (select p.idle_ms::double precision from sluice.pools p where p.name = w.pool),
-            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p where p.name = w.pool), false),
+            coalesce((select w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0) from sluice.pools p
+                       where p.name = w.pool), false),
             sluice.catalogue_stamp_v1(), sluice.process_shares_v1(w), not exists (select 1 from sluice.generation g where g.id = w.generation);
 end $$;

@@ -1,7 +1,8 @@
 -- The same for several workers that speak to one server and whose event loops turn, with one look at all workers instead of one each.
 -- Whose row somebody else is writing is left out: one that waits must not keep the others waiting.
 create or replace function sluice.heartbeats_v1(p_workers bigint[])
-returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text,
+returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision,
+               expired boolean, offer text, shares text,
                resync boolean)
 language plpgsql as $$
 #variable_conflict use_column

@@ -11,7 +11,8 @@ declare
 begin
   insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, labels, pooled, key_id, rank, pool, request, build, process_limit,
                               generation)
-    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build, p_process_limit,
+    values (p_name, p_host, p_pid, p_version, p_capacity, p_cores, p_tasks, p_labels, p_pooled, p_key, p_rank, p_pool, p_request, p_build,
+            p_process_limit,
             sluice.notice_generation_v1())
     returning id into v_id;
   return v_id;

@@ -27,7 +27,8 @@ begin
   end if;
   if (select count(*) from sluice.workers w
        where w.pool = v_pool.name and w.ended_at is null and not w.draining and w.id <> p_worker
-         and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s where s.name = 'heartbeat_ms')))
+         and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s
+                                                                         where s.name = 'heartbeat_ms')))
      < v_pool.min_workers then
     return null;
   end if;

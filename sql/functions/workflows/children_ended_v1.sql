@@ -4,7 +4,8 @@
 -- are in flight than the window allows, since it was made smaller, places are not passed on. What was not passed on is told
 -- to the parent. As long as every place is passed on there is nothing to decide, and the parent is told with the next ones.
 --   p_started  parents whose child has already been started in the place of one that ended, once for each
-create or replace function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[] default '{}')
+create or replace function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[],
+                                                    p_started bigint[] default '{}')
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan

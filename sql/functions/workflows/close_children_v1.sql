@@ -45,7 +45,8 @@ begin
                               'cancelled', p_error, true);
   -- In a statement of its own, which sees what has started since.
   select array_agg(c.worker_id), array_agg(c.seq) into v_workers, v_seqs
-    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent] order by c.worker_id, c.seq for no key update skip locked) c;
+    from (select c.worker_id, c.seq from sluice.claims c where c.parents @> array[p_parent]
+           order by c.worker_id, c.seq for no key update skip locked) c;
   v_running := array(select r.id from unnest(v_workers, v_seqs) c(worker_id, seq) join sluice.claimed r on r.worker_id = c.worker_id and r.seq = c.seq
                       where r.parent_id = p_parent and r.cancel_at is null);
   v_stops := (select count(*) from sluice.ask_to_stop_v1(v_workers, v_seqs, v_running, p_error));

@@ -21,7 +21,9 @@ begin
     select nextval('sluice.job_data_id_seq') as id, n.* from (
       select g.parent as parent_id, coalesce(p.root_id, p.id) as root_id, g.idx, g.step, g.kind as composite, g.task, t.class_id, g.input,
              p.priority, sluice.rank_v1(p.priority, l.ageing_ms, p_now) as rank, s.state, d.ms as deadline_ms,
-             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'), 'internal: no task named ' || g.task) else g.error end as error,
+             case when s.state = 'failed' then coalesce(g.error, r.error, 'budget: it ' || (t.refusal ->> 'text'),
+                                                        'internal: no task named ' || g.task)
+                  else g.error end as error,
              case when t.approval then coalesce(g.policy, '{}') || '{"approval": true}' else g.policy end as policy, p.submitted_by, p.trace
         from given g
         join sluice.job_data p on p.id = g.parent
@@ -84,6 +86,7 @@ begin
     perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_first is not null then
-    has_woken := sluice.make_children_v1(array(select (f ->> 'parent')::bigint from jsonb_array_elements(v_first) f), v_first, '[]', p_now) or has_woken;
+    has_woken := sluice.make_children_v1(array(select (f ->> 'parent')::bigint from jsonb_array_elements(v_first) f), v_first, '[]', p_now)
+        or has_woken;
   end if;
 end $$;

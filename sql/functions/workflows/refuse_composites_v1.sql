@@ -38,8 +38,10 @@ begin
   )
   select s.parent, s.idx,
          case when s.depth > v_depth
-              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth', s.depth, v_depth)
-              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, in batches for example, or raise childrenPerTree',
+              then format('tree: it would be %s levels below its root, and a tree may have %s: end the nesting earlier, or raise treeDepth',
+                          s.depth, v_depth)
+              else format('tree: with the %s jobs of this step its tree would have %s, and it may have %s: make fewer, '
+                             'in batches for example, or raise childrenPerTree',
                           s.jobs, s.upto, v_most) end
     from summed s where s.depth > v_depth or s.upto > v_most;
 end $$;

@@ -41,7 +41,8 @@ begin
   with taken as (
     update sluice.composites c set taken_until = clock_timestamp() + make_interval(secs => p_ms / 1000.0), taken_by = p_taker, version = c.version + 1
      where c.job_id = any (array(select k.job_id from sluice.composites k
-                                  where k.job_id = any (v_ids) and (k.taken_until is null or k.taken_until < clock_timestamp() or k.taken_by = p_taker)
+                                  where k.job_id = any (v_ids)
+                                    and (k.taken_until is null or k.taken_until < clock_timestamp() or k.taken_by = p_taker)
                                   order by k.job_id for no key update skip locked))
     returning c.job_id
   )
