@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { TimeReporter } from './test/support/time-reporter.ts'
 
 /** Small files that run for a minute: begun last, they would run alone. */
 const LONGEST = ['statement-faults', 'browser/operate', 'chaos']
@@ -25,5 +26,13 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: LongestFirst },
     maxWorkers: 3,
+    reporters: ['default', new TimeReporter()],
+    coverage: {
+      provider: 'v8',
+      include: ['src/**/*.ts'],
+      exclude: ['**/*.test.ts'],
+      reporter: ['text-summary', 'html', 'json-summary'],
+      reportOnFailure: true,
+    },
   },
 })
