@@ -1,18 +1,24 @@
-// Fails when the reference of errors and the registry differ, or a link of the documentation leads nowhere.
+// Fails when the reference of errors and the registry differ, when a link of the documentation leads nowhere, or when a page
+// names a file of the repository that does not exist. Part of `npm run check`.
 // The code in README and guides is checked by test/behaviour/docs.test.ts, which needs a build and a database.
+//
+//   node scripts/check-docs.mjs [FOLDER]    the repository unless given
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 
 const root = resolve(process.argv[2] ?? join(import.meta.dirname, '..'))
 const problems = []
-const pages = ['.', 'bench', 'examples']
+const pages = ['.', 'bench', 'bench/gpu', 'dashboard', 'sql', 'examples']
   .flatMap((folder) => list(folder, false))
   .concat(list('docs', true))
   .filter((name) => name.endsWith('.md'))
 const texts = new Map(pages.map((page) => [join(root, page), readFileSync(join(root, page), 'utf8')]))
 
 checkErrors()
-for (const [page, text] of texts) checkLinks(page, text)
+for (const [page, text] of texts) {
+  checkLinks(page, text)
+  checkPaths(page, text)
+}
 
 for (const problem of problems) console.error(problem)
 process.exitCode = problems.length === 0 ? 0 : 1
@@ -55,6 +61,17 @@ function checkLinks(page, text) {
     else if (anchor !== undefined && file.endsWith('.md') && !anchorsOf(file).has(anchor)) {
       problems.push(`${from}: the link ${target} names a heading that is not there`)
     }
+  }
+}
+
+/** Files and folders that a page names in code. Paths with parts to fill in, and those `at commit`, are left out. */
+function checkPaths(page, text) {
+  for (const [, path] of text.matchAll(
+    /`((?:src|sql|test|scripts|bench|dashboard|docs|examples)\/[\w./-]*)`(?! at commit)/g,
+  )) {
+    if (path.includes('node_modules')) continue
+    if (![root, dirname(page)].some((folder) => existsSync(join(folder, path))))
+      problems.push(`${relative(root, page)}: there is no ${path}`)
   }
 }
 

@@ -67,13 +67,13 @@ test('blocks are found with their names, marks and expected output', () => {
   expect(() => programsOf('p.md', '```ts ran\n```')).toThrow('p.md:1: "ran" means nothing after ts')
 })
 
-test('the check of the pages names a missing code, an invented one, and links that lead nowhere', async () => {
+test('the check of the pages names a missing code, an invented one, dead links, and files that do not exist', async () => {
   const found = await checkDocs({
     'src/errors.ts': 'export const ERROR_STATUS = {\n  CLOSED: 503,\n  KEY_CONFLICT: 409,\n} as const',
     'sql/functions/submit/submit.sql': "raise exception using errcode = 'SL009'",
     'docs/reference/errors.md': '### CLOSED (503)\n### RETIRED (410)\n',
     'README.md':
-      '[a](docs/reference/errors.md#closed-503) [b](#nowhere) [c](docs/none.md) [d](https://example.org)',
+      '[a](docs/reference/errors.md#closed-503) [b](#nowhere) [c](docs/none.md) [d](https://example.org) `src/errors.ts` `sql/<area>/f.sql` `src/old.ts` at commit 1, `src/gone.ts`',
   })
   expect(found).toEqual([
     'docs/reference/errors.md: no heading "### KEY_CONFLICT (409)"',
@@ -81,6 +81,7 @@ test('the check of the pages names a missing code, an invented one, and links th
     'docs/reference/errors.md: SQLSTATE SL009 is missing',
     'README.md: the link #nowhere names a heading that is not there',
     'README.md: the link docs/none.md leads nowhere',
+    'README.md: there is no src/gone.ts',
   ])
 })
 
