@@ -203,7 +203,7 @@ describe('every problem is told, with its path, what was found and what would be
       expect.stringMatching(/^budgets.negative: found -1; write an amount such as 3 or 24GB/),
       expect.stringMatching(/^budgets.unit: found "5XB"; write/),
       expect.stringMatching(/^budgets.empty: names no devices; write/),
-      expect.stringMatching(/^budgets.mixed.gpu0: devices are read by themselves here/),
+      expect.stringMatching(/^budgets.mixed.gpu0: does not apply, because devices are detected/),
       expect.stringMatching(/^budgets.bad.gpu0: found "NaN"; write a number of at least 0, or a size/),
       expect.stringMatching(/^budgets.bad.safety: found -1; write/),
       expect.stringMatching(/^budgets.bad.quantum: found -1; write/),

@@ -1,16 +1,16 @@
 import { chooseSetting, type Sources } from './choose-setting.ts'
 import { count, formatPath, type InputOf, isName, NAME_RULE, orNone, type Problem } from './setting-value.ts'
 
-/** People try large numbers here to mean no limit. */
+/** Messages name the upper bound because people enter large numbers to mean no limit. */
 const limit = orNone(count({ min: 1, namesMax: true }))
 
 /** The limits on what may enter. The bounds are those of the admission table in the database. */
 export const ADMISSION_FIELDS = {
   /** Root jobs that may be active at once, workflows included. */
   maxActive: limit,
-  /** Root jobs whose first start may lie in the future; where nobody says, 100,000 with a ceiling and no limit without. */
+  /** Root jobs whose first start may lie in the future. Default: 100,000 with a ceiling, no limit without one. */
   maxScheduled: limit,
-  /** Root jobs that one owner may have, those for later included. */
+  /** Root jobs that one owner may have, including scheduled ones. */
   maxPerOwner: limit,
   /** Root jobs of one task that may wait. */
   maxQueued: limit,
@@ -30,7 +30,7 @@ export interface AdmissionSource {
     | undefined
 }
 
-/** What was given somewhere; nothing has a default. `null`: no limit. */
+/** The limits that were given. None has a default; `null` means no limit. */
 export interface AdmissionSettings {
   readonly maxActive?: number | null
   readonly maxScheduled?: number | null
@@ -38,7 +38,7 @@ export interface AdmissionSettings {
   readonly maxQueued?: Readonly<Record<string, number | null>>
 }
 
-/** Option before environment before file. Adds a problem for every value that cannot be read. */
+/** Resolves limits: options override the environment, which overrides the file. Reports every invalid value. */
 export function resolveAdmission(
   sources: Sources<{ readonly admission?: AdmissionSource | undefined }>,
   problems: Problem[],

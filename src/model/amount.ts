@@ -2,38 +2,38 @@ import { SluiceError } from '../errors.ts'
 import { show } from './argument.ts'
 import type { Reader } from './setting-value.ts'
 
-/** Of a budget, on each of so many devices. */
+/** An amount of a budget, on each of `devices` devices. */
 export interface Amount {
   readonly devices: number
   readonly each: number
 }
 
 /**
- * How much of a budget is meant: a number, a size such as `5GB`, `{ devices: 2, each: '20GB' }` for that much on each of two
- * devices, or an expression on the input, `${{ input.pages * 0.1 }}`, which gives a number or a size.
+ * How much of a budget a job uses: a number, a size such as `5GB`, `{ devices: 2, each: '20GB' }` for that much on
+ * each of two devices, or an expression on the input, `${{ input.pages * 0.1 }}`, that gives a number or a size.
  */
 export type AmountSource = number | string | { readonly devices: number; readonly each: number | string }
 
-/** The same, read: an expression stays text. */
+/** A parsed amount. Expressions stay text. */
 export type StoredAmount = Amount | string
 
-/** What one job draws, by budget, every expression worked out. */
+/** The amounts that one job uses, by budget, with all expressions evaluated. */
 export interface ResolvedUses {
   readonly uses: Readonly<Record<string, Amount>>
   readonly perJob: Readonly<Record<string, Amount>>
 }
 
-/** Nobody means less of a memory: a unit was forgotten. */
+/** The smallest size accepted for memory. A smaller number almost certainly lacks its unit. */
 export const SMALLEST_SIZE = 1024
 
 export const AMOUNT_RULE =
   'a number of at least 0, a size such as 500MB or 5GB, { devices: 2, each: 20GB }, or ${{ an expression on the input }}'
 
-/** What is wrong with `perJob` by itself. Completes the sentence "perJob ...". */
+/** Reports a `perJob` without `uses`. Completes the sentence "perJob ...". */
 export const PER_JOB_ALONE =
-  'is given without uses, so none of it would be counted; add uses, with 0 where only perJob counts'
+  'requires uses, because perJob alone is not counted; add uses, with 0 for budgets that only perJob uses'
 
-/** Sizes are binary, however they are written: 1 GB is 1 GiB, as memory is sold. */
+/** Sizes are binary in either spelling: 1 GB is 1 GiB, as memory is sold. */
 const UNITS: Readonly<Record<string, number>> = {
   b: 1,
   k: 1024,
@@ -43,7 +43,7 @@ const UNITS: Readonly<Record<string, number>> = {
 }
 const SIZE = /^(\d+(?:\.\d+)?)\s*(?:([kmgt])i?b|(b))?$/i
 const MOST_DEVICES = 64
-/** An exabyte, about. Sums of what is held stay far from where numbers end. */
+/** About an exabyte. It keeps sums of amounts far below the largest exact number. */
 const MOST = 1e18
 
 /** A number or a size; `undefined` when it is neither, negative, or more than 1e18. */
@@ -56,23 +56,23 @@ export function parseQuantity(value: unknown): number | undefined {
   return amount <= MOST ? amount : undefined
 }
 
-/** True for a size with its unit: people are then told sizes. */
+/** True for a size with a unit. Messages then show sizes. */
 export function hasUnit(value: unknown): boolean {
   const text = typeof value === 'object' && value !== null && 'each' in value ? value.each : value
   return typeof text === 'string' && /\d\s*[kmgt]?i?b$/i.test(text.trim())
 }
 
-/** The text of an expression and nothing around it. */
+/** True for text that is one expression and nothing else. */
 export function isExpression(value: unknown): value is string {
   return typeof value === 'string' && /^\s*\$\{\{.*\}\}\s*$/s.test(value)
 }
 
-/** What stands between the braces. */
+/** Returns the text between the braces. */
 export function expressionIn(text: string): string {
   return text.trim().slice(3, -2)
 }
 
-/** An amount that is no expression; `undefined` when it is no amount. */
+/** Parses an amount that is not an expression. Returns `undefined` for anything else. */
 export function parseAmount(value: unknown): Amount | undefined {
   if (typeof value !== 'object' || value === null) {
     const each = parseQuantity(value)
@@ -87,7 +87,7 @@ export function parseAmount(value: unknown): Amount | undefined {
   return isCount && read !== undefined ? { devices, each: read } : undefined
 }
 
-/** How config files and code say what a job draws. */
+/** Reads the amounts that a job uses, from config files and code. */
 export const amount: Reader<AmountSource, StoredAmount> = {
   read: (value) => (isExpression(value) ? value : parseAmount(value)),
   readText: (text) => (isExpression(text) ? text : parseAmount(text)),
@@ -96,7 +96,7 @@ export const amount: Reader<AmountSource, StoredAmount> = {
   format: (value) => (typeof value === 'string' ? value : formatAmount(value, value.each >= 1024)),
 }
 
-/** A number or a size that is no expression: what a budget or a device has. */
+/** Reads a number or a size: what a budget or a device has. */
 export const quantity: Reader<number | string, number> = {
   read: parseQuantity,
   readText: parseQuantity,
@@ -105,7 +105,7 @@ export const quantity: Reader<number | string, number> = {
   format: (value) => formatQuantity(value, value >= 1024),
 }
 
-/** `5368709120` as `5GB` where it is a size, else the number. */
+/** Formats sizes with a unit (`5368709120` as `5GB`), and everything else as a number. */
 export function formatQuantity(value: number, bytes: boolean): string {
   if (!bytes || value < 1024) return String(value)
   for (const [unit, size] of [
@@ -119,19 +119,16 @@ export function formatQuantity(value: number, bytes: boolean): string {
   return String(value)
 }
 
-/** Of a capacity: so much more may be taken than there is, since sums of fractions do not come out even. */
+/** Sums of fractions are inexact, so this share of the capacity may be exceeded. */
 const TOLERANCE = 1e-9
 
-/**
- * What is free as people and programs are told it: without the tolerance, sizes in whole bytes and small numbers in
- * thousandths.
- */
+/** The free amount as shown to users: without the tolerance, sizes in whole bytes, small numbers in thousandths. */
 export function roomToShow(room: number, capacity: number | null): number {
   const without = capacity === null ? room : Math.min(capacity, room - capacity * TOLERANCE)
   return Math.max(0, wholeAmount(without))
 }
 
-/** Whole from a mebibyte on, where nobody means a part of a byte, else in thousandths. */
+/** Rounds to whole numbers from a mebibyte up, because fractions of a byte mean nothing, and to thousandths below. */
 export function wholeAmount(amount: number): number {
   return amount >= 1024 ** 2 ? Math.round(amount) : Math.round(amount * 1000) / 1000
 }
@@ -143,10 +140,10 @@ export function formatAmount({ devices, each }: Amount, bytes: boolean): string 
 }
 
 /**
- * What an expression gave, as an amount.
+ * Converts the result of an expression to an amount.
  *
  * @param where Names the task and the budget.
- * @throws {SluiceError} `INVALID_INPUT`: the input led to something that is no amount.
+ * @throws {SluiceError} `INVALID_INPUT` when the result is not an amount.
  */
 export function amountOf(value: unknown, where: string): Amount {
   const read = parseAmount(value)

@@ -29,11 +29,11 @@ describe('options', () => {
 
   test('that are unknown are refused with the one that was meant', () => {
     expect(() => checkOptions({ prority: 1 }, ['key', 'priority'], 'options')).toThrow(
-      'options: there is no "prority"; did you mean priority?',
+      'options: unknown option "prority"; did you mean priority?',
     )
     expect(() => checkOptions({ poll: 1 }, ['slots', 'pollMs'], 'change')).toThrow('did you mean pollMs?')
     expect(() => checkOptions({ colour: 1 }, ['key', 'lane'], 'options')).toThrow(
-      'options: there is no "colour"; there are key, lane',
+      'options: unknown option "colour"; known options: key, lane',
     )
   })
 

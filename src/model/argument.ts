@@ -2,7 +2,7 @@ import { SluiceError } from '../errors.ts'
 import { isStorable } from './json.ts'
 import { suggest } from './suggest.ts'
 
-/** A value of a caller, in a few words and never long: it ends up in an error message. */
+/** Describes a caller's value in a few words, for an error message. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value)
   if (value === undefined) return 'nothing'
@@ -13,22 +13,22 @@ export function show(value: unknown): string {
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-/** What every wrong argument of the library gets: its name, what was found, what would be right. */
+/** Builds the error for a wrong argument: its name, what was found, and what would be correct. */
 export function invalidArgument(name: string, found: unknown, expected: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', `${name}: ${show(found)} must be ${expected}`, {
     details: { argument: name },
   })
 }
 
-/** The names of all options of `T`. A test of the types: one that is forgotten here does not compile. */
+/** The names of all options of `T`. The type makes an incomplete list a compile error. */
 export function optionNames<T>(names: Readonly<Record<keyof T, true>>): readonly string[] {
   return Object.keys(names)
 }
 
 /**
- * Refuses what is no object, and options that nobody would ever read.
+ * Rejects values that are not objects, and unknown options.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming the option that was probably meant.
+ * @throws {SluiceError} `INVALID_ARGUMENT`, which names the option that was probably meant.
  */
 export function checkOptions(value: unknown, known: readonly string[], name: string): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -36,14 +36,14 @@ export function checkOptions(value: unknown, known: readonly string[], name: str
   for (const [option, given] of Object.entries(value)) {
     if (given === undefined || known.includes(option)) continue
     const near = suggest(option, known) ?? known.find((each) => option.length > 2 && each.startsWith(option))
-    const advice = near === undefined ? `there are ${known.join(', ')}` : `did you mean ${near}?`
-    throw new SluiceError('INVALID_ARGUMENT', `${name}: there is no ${show(option)}; ${advice}`, {
+    const advice = near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
+    throw new SluiceError('INVALID_ARGUMENT', `${name}: unknown option ${show(option)}; ${advice}`, {
       details: { argument: `${name}.${option}` },
     })
   }
 }
 
-/** A text of `min` to `max` characters. */
+/** Checks for text of `min` to `max` characters. */
 export function checkText(value: unknown, name: string, bounds: { min?: number; max?: number } = {}): string {
   const { min = 1, max = Number.POSITIVE_INFINITY } = bounds
   if (typeof value === 'string' && value.length >= min && value.length <= max) return value
@@ -51,7 +51,7 @@ export function checkText(value: unknown, name: string, bounds: { min?: number; 
   throw invalidArgument(name, value, min > 0 && expected === 'a text' ? 'a text that is not empty' : expected)
 }
 
-/** A text that the database can hold as it is. */
+/** Checks for text that the database can store unchanged. */
 export function checkStorable(
   value: unknown,
   name: string,
@@ -59,10 +59,10 @@ export function checkStorable(
 ): string {
   const text = checkText(value, name, bounds)
   if (isStorable(text)) return text
-  throw invalidArgument(name, text, 'a text without NUL and halves of surrogate pairs')
+  throw invalidArgument(name, text, 'a text without NUL and unpaired surrogates')
 }
 
-/** A whole number within bounds. */
+/** Checks for a whole number within bounds. */
 export function checkWhole(value: unknown, name: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value
   throw invalidArgument(name, value, `a whole number from ${min} to ${max}`)
@@ -73,13 +73,13 @@ export function checkFlag(value: unknown, name: string): boolean {
   throw invalidArgument(name, value, 'true or false')
 }
 
-/** A list, each of whose items passes `check`, which gets the item's name: `tags[3]`. */
+/** Checks for a list. `check` runs for each item and gets the item's name, such as `tags[3]`. */
 export function checkList<T>(value: unknown, name: string, check: (item: unknown, name: string) => T): T[] {
   if (!Array.isArray(value)) throw invalidArgument(name, value, 'a list')
   return value.map((item, index) => check(item, `${name}[${index}]`))
 }
 
-/** What workers offer and tasks require. */
+/** Checks the labels that workers offer and tasks require. */
 export function checkLabels(value: unknown, name: string): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalidArgument(name, value, 'an object of texts, numbers and booleans')

@@ -6,7 +6,7 @@ import type { Ending } from './job.ts'
 /** A job given to a worker, with the lease that proves it. */
 export interface Assignment {
   readonly id: string
-  /** With the worker's identity the proof of ownership. 1 on the first try. */
+  /** Proves ownership, together with the worker's identity. 1 on the first attempt. */
   readonly attempt: number
   readonly task: string
   readonly lane: string
@@ -15,21 +15,22 @@ export interface Assignment {
   readonly priority: number
   readonly key: string | null
   readonly tags: readonly string[]
-  /** ISO text, or the database's. */
+  /** ISO text, or the database's format. */
   readonly submittedAt: string
-  /** JSON text; parsed when the attempt starts, so that one bad input spoils only its own job. */
+  /** JSON text, parsed when the attempt starts, so that an invalid input affects only its own job. */
   readonly input: string | null
-  /** What its step says instead of its task. */
+  /** Settings of the workflow step that override those of the task. */
   readonly policy?: LeafPolicy
-  /** What it was submitted under, for traces. */
+  /** The trace context of the submission. */
   readonly trace?: string
-  /** The devices it draws from, sorted. Absent: it draws from none. */
+  /** The devices that the job uses, sorted. Absent when it uses none. */
   readonly devices?: readonly string[]
-  /** The model it needs; it lies on `devices`. */
+  /** The model that the job needs. It is loaded on `devices`. */
   readonly model?: string
   /**
-   * There is no slot for it yet: it starts when another job of its lane has ended, the one with the lowest rank first. `again`: an answer before this one gave it
-   * and was lost, so it may have been claimed long ago, and goes back instead of starting.
+   * Set when the job has no slot yet: it starts when another job of its lane ends, lowest rank first. `again` means
+   * that an earlier response with this job was lost. The job may have been claimed long ago, so it is returned instead
+   * of started.
    */
   readonly prefetched?: { readonly rank: number; readonly again?: boolean }
 }
@@ -38,96 +39,108 @@ export interface EndedAttempt {
   readonly id: string
   readonly attempt: number
   readonly ending: Ending
-  /** Of what was thrown, if something was. */
+  /** The detail of the error that was thrown. */
   readonly detail?: ErrorDetail
-  /** When it started, by `performance.now()`. Absent: when it was claimed. */
+  /** When the attempt started, by `performance.now()`. Absent: when it was claimed. */
   readonly startedAt?: number
 }
 
-/** A job by the attempt that holds it. */
+/** A job, identified with the attempt that holds it. */
 export interface JobAttempt {
   readonly id: string
   readonly attempt: number
 }
 
-/** A job that a worker has. */
+/** A job that the worker holds. */
 export interface NamedJob extends JobAttempt {
-  /** It runs no more: its ending comes with a later request. */
+  /** It no longer runs. A later request reports its outcome. */
   readonly ended?: boolean
 }
 
-/** What a worker reports and asks for. */
+/** What a worker reports and requests in one cycle. */
 export interface CycleRequest {
   readonly ended: readonly EndedAttempt[]
-  /** Everything else that the worker holds, as it knows. Asked only where it is needed: a worker may hold thousands. */
+  /**
+   * All other jobs that the worker believes it holds. A function, because a worker may hold thousands and few cycles
+   * need them.
+   */
   readonly running: () => readonly NamedJob[]
-  /** Jobs it can take now, at most. */
+  /** The most jobs that the worker can take now. */
   readonly free: number
-  /** How many of those may be tasks that need a pool process. */
+  /** The most of those that may need a process of the process pool. */
   readonly freeProcesses: number
-  /** The most jobs of these tasks to take: the worker could not start them. Absent: there are none. */
+  /** Limits for tasks that the worker failed to start. Absent when there are none. */
   readonly limits?: ReadonlyMap<string, number>
-  /** Absent: nothing has happened to models. */
+  /** Absent when nothing has happened to models. */
   readonly news?: ModelNews
-  /** Absent: the worker takes jobs only for free slots. */
+  /** Absent: the worker takes jobs for free slots only. */
   readonly prefetch?: Prefetch
 }
 
-/** What a worker says of jobs that it is assigned beyond its slots. */
+/** What a worker reports about prefetched jobs. */
 export interface Prefetch {
-  /** How many more jobs of a task in a lane it may be assigned, if it may have `most` of all tasks of the lane. */
+  /** How many more jobs of a task in a lane can be assigned, if the limit for all tasks of the lane is `most`. */
   ahead(task: string, lane: string, most: number): number
-  /** How many more jobs it may be assigned in all. */
+  /** How many more jobs can be assigned in total. */
   room(): number
-  /** Whether assigned jobs of a task in a lane wait to be started. */
+  /** Whether assigned jobs of a task in a lane are waiting to start. */
   holds(task: string, lane: string): boolean
-  /** Whether an assigned job had not started when the endings of this request were taken. */
+  /** Whether an assigned job had not started when this request collected its outcomes. */
   isWaiting(id: string): boolean
-  /** How many slots of a lane it uses until the answer comes: assigned jobs start in those that others leave. */
+  /**
+   * How many slots of a lane the worker uses until the response arrives. Assigned jobs start in slots that other jobs
+   * free.
+   */
   slots(lane: string): number
   /**
-   * From now on it starts none of the jobs that are waiting: the database takes them back.
+   * Stops the worker from starting the waiting jobs, because the database takes them back.
    *
-   * @throws where the worker has to be asked first, and has not been.
+   * @throws when the worker must confirm first and has not.
    */
   recall(): void
-  /** The newest claim that the worker knew of when it sent this: it may be late. Absent: it shares a process with its session. */
+  /**
+   * The newest claim that the worker knew of when it sent the request, which may arrive late. Absent when the worker
+   * shares a process with its session.
+   */
   readonly newestClaim?: number
 }
 
-/** What an operator wants of a worker. */
+/** What an operator has requested of a worker. */
 export interface WorkerOrders {
   /** Jobs to cancel. */
   readonly cancels: readonly string[]
-  /** Take nothing new. */
+  /** Take no new jobs. */
   readonly draining: boolean
-  /** End, in an orderly way. May be repeated. */
+  /** Shut down gracefully. May be repeated. */
   readonly stopping: boolean
 }
 
-/** What a worker hears after it has reported endings and asked for jobs. */
+/** The response to a worker's cycle. */
 export interface CycleAnswer {
-  /** Jobs to start: newly claimed, or given by an answer that did not arrive. */
+  /** Jobs to start: newly claimed, or part of a response that was lost. */
   readonly assignments: readonly Assignment[]
-  /** Of `running`: no longer held. They must be stopped and their results dropped. */
+  /** Jobs of `running` that the worker no longer holds. It must stop them and drop their results. */
   readonly lost: readonly string[]
-  /** Of `ended`: not held, or recorded before. Nothing was changed by them. */
+  /** Jobs of `ended` that the worker does not hold or had already reported. They changed nothing. */
   readonly refused: readonly JobAttempt[]
-  /** Of `ended`: too much for one cycle, to be sent with the next. */
+  /** Jobs of `ended` that did not fit in this cycle. The worker sends them with the next one. */
   readonly unsent?: readonly EndedAttempt[]
-  /** Nothing was done: the worker has to hand back first what is waiting. */
+  /** The request had no effect: the worker must first return its waiting jobs. */
   readonly recall?: boolean
-  /** True when this round only set things right, and jobs may be waiting: run the next one at once. */
+  /** True when this cycle only restored consistency and jobs may be waiting. Run the next cycle at once. */
   readonly again: boolean
-  /** Models that have to make room: no more jobs come for them. The worker says in a later cycle that they are unloaded. */
+  /** Models to evict. They get no more jobs, and the worker reports in a later cycle that they are unloaded. */
   readonly unload?: readonly ModelOnDevice[]
-  /** True when the news of models that came with the request is stored. Otherwise it is sent again. */
+  /** True when the model events of the request are stored. Otherwise the worker sends them again. */
   readonly newsTaken?: boolean
-  /** Absent: nothing has changed. */
+  /** Absent when nothing has changed. */
   readonly orders?: WorkerOrders
 }
 
-/** After how long the first of the jobs that come back later is due; null: none does. One without a delay, to the millisecond, is ready at once. */
+/**
+ * Returns the delay until the first of the jobs to be retried is due, or null if none is. Delays under a millisecond
+ * count as due at once.
+ */
 export function firstDue(ended: readonly EndedAttempt[]): number | null {
   let first: number | null = null
   for (const { ending } of ended)

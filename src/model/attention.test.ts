@@ -57,7 +57,7 @@ test('reports problems before warnings, and warnings before notes', () => {
   expect(found.map(({ severity }) => severity)).toEqual(['problem', 'warning', 'warning', 'note', 'note'])
   expect(found.map(sentenceOf).slice(1)).toEqual([
     'Admission rejects new jobs: 10 of 10 are active',
-    'Admission rejects new jobs that start later: 5 of 5 are scheduled',
+    'Admission rejects new scheduled jobs: 5 of 5 are scheduled',
     'Owner ann cannot submit more jobs: 3 of 3 have not ended',
     '5 jobs wait for approval',
   ])
@@ -67,7 +67,7 @@ test('reports a task without a worker after a restart could be over, and with po
   const tasks = [{ name: 'nap', workers: 0, waiting: 1, waitedMs: 3500 }]
   const labels = [{ task: 'draw', requires: { gpu: true, zone: 'eu' }, waiting: 2, waitedMs: 3500 }]
   expect(sentences({}, { tasks, labels })).toEqual([
-    'Task nap runs on no live worker, and 1 job waits',
+    'Task nap has no live worker, and 1 job waits',
     'Task draw requires labels gpu=true, zone=eu, which no live worker that runs it has, and 2 jobs wait',
   ])
   expect(sentences({}, { tasks, labels, pools: true })).toEqual([])
@@ -91,7 +91,7 @@ test('names the jobs that may block the event loop of a worker', () => {
     { id: '8', task: 'sum' },
   ]
   expect(sentences({}, { blocked: [{ name: 'w', blockedMs: 12_400, running: 5, jobs }] })).toEqual([
-    'Worker w has not turned its event loop for 12s: no other job starts or stops there. It runs job 7 (sum), job 8 (sum), 3 more',
+    'Worker w has had a blocked event loop for 12s, so no other job starts or stops there. It is running job 7 (sum), job 8 (sum), 3 more',
   ])
 })
 
@@ -102,8 +102,8 @@ test('tells devices of one name apart by their hosts', () => {
     { ...lost, host: 'b' },
   ]
   expect(sentences({ devices })).toEqual([
-    'Device gpu0 of vram on a is gone',
-    'Device gpu0 of vram on b is gone',
+    'Device gpu0 of vram on a is missing',
+    'Device gpu0 of vram on b is missing',
   ])
 })
 
@@ -127,7 +127,7 @@ test('reports missing upkeep once, and only while something is overdue', () => {
     { name: 'prune', lateMs: 40_000, error: null },
   ]
   expect(sentences({}, { duties, unattendedMs: 60_000 })).toEqual([
-    'Upkeep has not been done for 1m: retries, scheduled jobs and deadlines stand still',
+    'Upkeep has not run for 1m: retries, scheduled jobs and deadlines are delayed',
   ])
   expect(sentences({}, { duties: duties.slice(1), unattendedMs: 60_000 })).toEqual([])
   expect(sentences({}, { duties, unattendedMs: 1000 })).toEqual([
@@ -143,7 +143,7 @@ test('reports an overdue schedule and one whose tick created no job', () => {
     { ...schedule, skipped: 'refused', reason: 'no task named x' },
   ]
   expect(sentences({}, { schedules })).toEqual([
-    'Schedule nightly is overdue by 1h: no process fires it',
+    'Schedule nightly is overdue by 1h because no process fires it',
     'Schedule nightly created no job at its last tick: no task named x',
   ])
 })

@@ -1,24 +1,27 @@
 import { formatDuration } from './duration.ts'
 import { type BlockingSession, cureOf, type HeldLock, holderOf } from './held-lock.ts'
 
-/** How urgent it is. `problem`: a promise is in danger. `warning`: it will become one, or work stands still. `note`: a person is asked. */
+/**
+ * How urgent it is. `problem`: a guarantee is at risk. `warning`: it will be at risk, or work is not progressing.
+ * `note`: a person's decision is needed.
+ */
 export type Severity = 'problem' | 'warning' | 'note'
 
-/** One thing that needs a person's attention. Subject and text together are a sentence. */
+/** A finding: something that needs attention. Subject and text together form a sentence. */
 export interface Attention {
-  /** Which rule found it: stable, for programs. */
+  /** The rule that produced the finding. Stable, for programs. */
   readonly rule: string
   readonly severity: Severity
-  /** `worker w1`, `lane import` */
+  /** For example `worker w1` or `lane import`. */
   readonly subject: string
   readonly text: string
   /** What to do about it. */
   readonly advice: string
-  /** The screen of the dashboard that shows it, as an address. */
+  /** The address of the dashboard screen that shows it. */
   readonly link: string
 }
 
-/** What the rules judge: one snapshot, read by `readMoment`. */
+/** The input of the rules: one snapshot of the system. */
 export interface AttentionFacts {
   readonly admission: {
     readonly maxActive: number | null
@@ -46,19 +49,22 @@ export interface AttentionFacts {
   readonly failed: { readonly tenMinutes: number; readonly hour: number }
   readonly recovered: { readonly drift: number }
   readonly concerns: Concerns
-  /** Locks of other sessions on rows of lanes. */
+  /** Locks that other sessions hold on rows of lanes. */
   readonly laneLocks: readonly HeldLock[]
-  /** Sessions that hold a lock which sessions of Sluice wait for. */
+  /** Sessions that hold a lock for which sessions of Sluice wait. */
   readonly blocking: readonly BlockingSession[]
 }
 
-/** Facts that only these rules read. Every list is bounded. */
+/** Facts that only these rules use. Every list is bounded. */
 export interface Concerns {
   readonly silent: readonly { readonly name: string; readonly silentMs: number; readonly running: number }[]
-  /** After a crash of the server, workers that have not said what they run: nothing starts before. `null`: no such crash. */
+  /**
+   * Workers that have not reported their jobs after a crash of the database server. No job starts before they have.
+   * `null` if there was no such crash.
+   */
   readonly unreported: readonly string[] | null
   readonly broken: readonly { readonly name: string; readonly why: string }[]
-  /** Tasks that workers could not start. `able`: another worker takes their jobs. */
+  /** Tasks that workers failed to start. `able`: another worker can run them. */
   readonly withdrawn: readonly {
     readonly task: string
     /** The first few causes, each with the workers that report it. */
@@ -67,44 +73,44 @@ export interface Concerns {
     readonly total: number
     readonly able: boolean
   }[]
-  /** Tasks that no live worker takes: none runs them, or all that do are draining. */
+  /** Tasks that no live worker can take: none runs them, or all that do are draining. */
   readonly tasks: readonly {
     readonly name: string
     readonly workers: number
     readonly waiting: number
     readonly waitedMs: number
   }[]
-  /** Labels that waiting jobs require, and no live worker that runs their task has. */
+  /** Labels that waiting jobs require and that no live worker with their task has. */
   readonly labels: readonly {
     readonly task: string
     readonly requires: Readonly<Record<string, unknown>>
     readonly waiting: number
     readonly waitedMs: number
   }[]
-  /** There are pools of workers: one may be about to start a worker. */
+  /** Whether pools exist. If so, a worker may be about to start. */
   readonly pools: boolean
-  /** Workers whose event loop does not turn. `jobs`: the first few of the `running` that may be why. */
+  /** Workers with a blocked event loop. `jobs` lists the first few of the `running` jobs that may block it. */
   readonly blocked: readonly {
     readonly name: string
     readonly blockedMs: number
     readonly running: number
     readonly jobs: readonly { readonly id: string; readonly task: string }[]
   }[]
-  /** Fan-outs that run and cannot succeed any more. */
+  /** Running fan-outs that can no longer succeed. */
   readonly doomed: readonly {
     readonly id: string
     readonly root: string
     readonly step: string
     readonly why: string
   }[]
-  /** Paused by a window of 0, with children that wait behind it. */
+  /** Fan-outs paused by a window of 0, with waiting children. */
   readonly fanOuts: readonly {
     readonly id: string
     readonly root: string
     readonly step: string
     readonly waiting: number
   }[]
-  /** The queued job whose start deadline is nearest, when little of its time is left. */
+  /** The queued job with the nearest start deadline, if little time is left. */
   readonly deadline: {
     readonly id: string
     readonly task: string
@@ -112,7 +118,7 @@ export interface Concerns {
     readonly allowedMs: number
     readonly others: number
   } | null
-  /** Since any process last looked for duties. */
+  /** Since any process last checked for duties. */
   readonly unattendedMs: number
   readonly duties: readonly {
     readonly name: string
@@ -131,18 +137,18 @@ export interface Concerns {
 
 type Rule = (facts: AttentionFacts) => Attention[]
 
-/** A worker that is being replaced is back by then. */
+/** By this time, a worker that is being replaced is back. */
 const RESTART_MS = 3000
-/** Workers of a pool need this long to come: a task without one is not worth a word before. */
+/** Workers of a pool take about this long to start, so a task without a worker is not reported earlier. */
 const ARRIVAL_MS = 10_000
-/** Processes look for duties every 1.5 s. */
+/** Processes check for duties every 1.5 s. */
 const UNATTENDED_MS = 30_000
-/** Fewer failures in ten minutes are no trend. */
+/** With fewer failures in ten minutes, a rise is not significant. */
 const FEWEST_FAILURES = 5
-/** Rising: in ten minutes more than twice as often as in the rest of the hour. */
+/** Failures are rising if ten minutes have more than this multiple of the rate of the rest of the hour. */
 const RISE = 2
 
-/** Worst first; within a severity in this order. */
+/** In order of severity, and in this order within a severity. */
 const RULES: readonly Rule[] = [
   serverCrash,
   lockedLanes,
@@ -170,12 +176,12 @@ const RULES: readonly Rule[] = [
 ]
 const ORDER: Readonly<Record<Severity, number>> = { problem: 0, warning: 1, note: 2 }
 
-/** What needs attention, worst first; nothing when all is well. Now, `doctor` and `/readyz` all say this. */
+/** Returns the findings, most severe first. Now, `doctor` and `/readyz` all use them. */
 export function needsAttention(facts: AttentionFacts): Attention[] {
   return RULES.flatMap((rule) => rule(facts)).sort((a, b) => ORDER[a.severity] - ORDER[b.severity])
 }
 
-/** The whole sentence, with a capital letter unless it begins with the name of a table. */
+/** Returns the whole sentence, capitalized unless it begins with the name of a table. */
 export function sentenceOf({ subject, text }: Pick<Attention, 'subject' | 'text'>): string {
   if (subject.startsWith('sluice.')) return `${subject} ${text}`
   return `${subject.charAt(0).toUpperCase()}${subject.slice(1)} ${text}`
@@ -188,8 +194,8 @@ function serverCrash({ concerns: { unreported } }: AttentionFacts): Attention[] 
       rule: 'server_crashed',
       severity: 'problem',
       subject: 'PostgreSQL',
-      text: `has recovered from a crash: no job starts before ${unreported.length === 0 ? 'every worker has' : `${unreported.length === 1 ? 'worker' : 'workers'} ${unreported.join(', ')} ${unreported.length === 1 ? 'has' : 'have'}`} reported, or their leases have ended`,
-      advice: 'Wait, or restart the workers that are named',
+      text: `has recovered from a crash: no job starts until ${unreported.length === 0 ? 'every worker has' : `${unreported.length === 1 ? 'worker' : 'workers'} ${unreported.join(', ')} ${unreported.length === 1 ? 'has' : 'have'}`} reported or the leases have expired`,
+      advice: 'Wait, or restart the workers named here',
       link: '/workers',
     },
   ]
@@ -200,14 +206,14 @@ function lockedLanes({ laneLocks }: AttentionFacts): Attention[] {
     rule: 'lane_locked',
     severity: 'problem',
     subject: `lane ${lock.name}`,
-    text: `is locked by ${holderOf(lock)}: none of its jobs can start`,
+    text: `is locked by ${holderOf(lock)}, so none of its jobs can start`,
     advice: cureOf(lock),
     link: `/lanes?lane=${lock.name}`,
   }))
 }
 
 function blockingSessions({ blocking, laneLocks }: AttentionFacts): Attention[] {
-  // One that holds a lane is named there, with the same cure.
+  // A session that locks a lane already has a finding, with the same advice.
   const named = new Set(laneLocks.map(({ pid }) => pid))
   return blocking
     .filter(({ pid }) => !named.has(pid))
@@ -226,13 +232,13 @@ function blockingSessions({ blocking, laneLocks }: AttentionFacts): Attention[] 
     })
 }
 
-/** What keeps Sluice from a whole table, by the session that holds it. */
+/** Finds sessions that lock a whole table against Sluice. */
 export function lockedTables(locks: readonly HeldLock[]): Attention[] {
   return locks.map((lock) => ({
     rule: 'table_locked',
     severity: 'problem',
     subject: `sluice.${lock.name}`,
-    text: `is locked by ${holderOf(lock)}: whatever ${lock.blocksReading ? 'uses' : 'changes'} it waits`,
+    text: `is locked by ${holderOf(lock)}; anything that ${lock.blocksReading ? 'uses' : 'changes'} it must wait`,
     advice: cureOf(lock),
     link: '/',
   }))
@@ -267,7 +273,8 @@ function withdrawnTasks({ concerns }: AttentionFacts): Attention[] {
 }
 
 function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Attention[] {
-  // A process that looks again catches up by itself; what matters is that none does. Silent workers have a rule of their own.
+  // A process that checks again catches up by itself, so only the absence of all processes matters. Silent workers have
+  // a rule of their own.
   if (unattendedMs > UNATTENDED_MS) {
     if (!duties.some(({ name, lateMs }) => (name === 'promote' || name === 'expire') && lateMs > 0)) return []
     return [
@@ -275,7 +282,7 @@ function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Att
         rule: 'upkeep_missing',
         severity: 'problem',
         subject: 'upkeep',
-        text: `has not been done for ${inWords(unattendedMs)}: retries, scheduled jobs and deadlines stand still`,
+        text: `has not run for ${inWords(unattendedMs)}: retries, scheduled jobs and deadlines are delayed`,
         advice: 'Start a worker or a server. If one is running, read its log',
         link: '/workers',
       },
@@ -302,7 +309,7 @@ function schedules({ concerns }: AttentionFacts): Attention[] {
         rule: 'schedule_overdue',
         severity: 'problem',
         subject,
-        text: `is overdue by ${inWords(overdueMs)}: no process fires it`,
+        text: `is overdue by ${inWords(overdueMs)} because no process fires it`,
         advice: 'Start a worker or a server. If one is running, its log says why',
         link,
       })
@@ -349,18 +356,17 @@ function strandedTasks({ workers, concerns }: AttentionFacts): Attention[] {
         rule: 'task_draining',
         severity: 'warning',
         subject: `task ${name}`,
-        text: `runs nowhere: every worker that runs it is draining${waiting === 0 ? '' : `, and ${jobs}`}`,
-        advice:
-          'List workers with: sluice workers. Let one take jobs again with: sluice workers undrain NAME',
+        text: `cannot run: every worker that runs it is draining${waiting === 0 ? '' : `, and ${jobs}`}`,
+        advice: 'List workers with: sluice workers. Undrain one with: sluice workers undrain NAME',
         link,
       }
-    // Said once for all tasks where no worker is alive.
+    // When no worker is alive, one finding covers all tasks.
     if (waitedMs < graceOf(concerns) || workers.live <= workers.silent) return []
     return {
       rule: 'task_without_worker',
       severity: 'warning',
       subject: `task ${name}`,
-      text: `runs on no live worker, and ${jobs}`,
+      text: `has no live worker, and ${jobs}`,
       advice: `Start a worker that has task ${name}`,
       link,
     }
@@ -384,7 +390,7 @@ function missingLabels({ concerns }: AttentionFacts): Attention[] {
     })
 }
 
-/** Until it is worth a word that no worker takes a job. */
+/** How long a task may lack a worker before it is reported. */
 function graceOf({ pools }: Concerns): number {
   return pools ? ARRIVAL_MS : RESTART_MS
 }
@@ -397,8 +403,8 @@ function blockedWorkers({ concerns }: AttentionFacts): Attention[] {
       rule: 'worker_blocked',
       severity: 'warning',
       subject: `worker ${name}`,
-      text: `has not turned its event loop for ${inWords(blockedMs)}: no other job starts or stops there${named.length === 0 ? '' : `. It runs ${named.join(', ')}`}`,
-      advice: "Run tasks that compute for long in a process of their own: execution: 'process'",
+      text: `has had a blocked event loop for ${inWords(blockedMs)}, so no other job starts or stops there${named.length === 0 ? '' : `. It is running ${named.join(', ')}`}`,
+      advice: "Run CPU-bound tasks in a separate process: execution: 'process'",
       link: `/workers?name=${encodeURIComponent(name)}`,
     }
   })
@@ -412,8 +418,8 @@ function silentWorkers({ workers, concerns }: AttentionFacts): Attention[] {
     text: `has sent no heartbeat for ${inWords(silentMs)}; it ${running === 0 ? 'ran nothing' : `ran ${count(running, 'job')}`}`,
     advice:
       workers.live <= workers.silent
-        ? 'Start a worker: it takes over what this one ran'
-        : 'A live worker takes over what it ran within seconds. If this stays, read its log',
+        ? 'Start a worker. It takes over the jobs of this one'
+        : 'A live worker takes over its jobs within seconds. If this persists, read its log',
     link: `/workers?name=${encodeURIComponent(name)}`,
   }))
 }
@@ -439,7 +445,7 @@ function fullSchedule({ admission: { maxScheduled, scheduled } }: AttentionFacts
       rule: 'scheduled_limit_reached',
       severity: 'warning',
       subject: 'admission',
-      text: `rejects new jobs that start later: ${scheduled.toLocaleString('en')} of ${maxScheduled.toLocaleString('en')} are scheduled`,
+      text: `rejects new scheduled jobs: ${scheduled.toLocaleString('en')} of ${maxScheduled.toLocaleString('en')} are scheduled`,
       advice: 'Raise the limit with: sluice admission --max-scheduled NUMBER, or cancel scheduled jobs',
       link: '/jobs?tab=scheduled',
     },
@@ -462,15 +468,15 @@ function fullOwners({ admission: { maxPerOwner, owners } }: AttentionFacts): Att
 function nearDeadline({ concerns: { deadline } }: AttentionFacts): Attention[] {
   if (deadline === null) return []
   const { id, task, leftMs, allowedMs, others } = deadline
-  const more = others === 0 ? '' : `; ${count(others, 'other job is', 'other jobs are')} as near`
+  const more = others === 0 ? '' : `; ${count(others, 'other job is', 'other jobs are')} due as soon`
   const left = leftMs <= 0 ? 'now' : `within ${inWords(leftMs)}`
   return [
     {
       rule: 'deadline_near',
       severity: 'warning',
       subject: `job ${id}`,
-      text: `of task ${task} must start ${left} or it fails: its start deadline is ${inWords(allowedMs)}${more}`,
-      advice: `See what it waits for with: sluice why ${id}`,
+      text: `of task ${task} must start ${left} or it fails; its start deadline is ${inWords(allowedMs)}${more}`,
+      advice: `See why it is waiting with: sluice why ${id}`,
       link: `/jobs/${id}`,
     },
   ]
@@ -535,8 +541,8 @@ function lostDevices({ devices }: AttentionFacts): Attention[] {
       rule: 'device_gone',
       severity: 'warning',
       subject: `device ${name}`,
-      text: `of ${budget}${host === null ? '' : ` on ${host}`} is gone`,
-      advice: 'See whether its machine still reports it: sluice devices',
+      text: `of ${budget}${host === null ? '' : ` on ${host}`} is missing`,
+      advice: 'Check whether its machine still reports it: sluice devices',
       link: '/gpu',
     }))
 }
@@ -555,7 +561,7 @@ function repairs({ recovered: { drift } }: AttentionFacts): Attention[] {
   ]
 }
 
-/** Steps of workflows with them: each needs a decision of its own. */
+/** Includes steps of workflows, because each needs its own decision. */
 function approvals({ states, steps }: AttentionFacts): Attention[] {
   const waiting = states.awaiting_approval + steps.awaiting_approval
   if (waiting === 0) return []

@@ -1,6 +1,6 @@
-/** That a worker's event loop does not turn: an inline task computes without a pause. */
+/** A worker's event loop is blocked because an inline task computes without yielding. */
 export interface BlockedLoop {
   readonly forMs: number
-  /** Tasks that run inline meanwhile: one of them blocks it. */
+  /** The tasks that run inline. One of them blocks the event loop. */
   readonly tasks: readonly string[]
 }

@@ -6,19 +6,21 @@ import { isModelName, MODEL_RULE } from './task-fields.ts'
 type Sizes = { readonly [name: string]: number | string | undefined }
 
 /**
- * A budget as it is written. One amount for the whole system: `3`. Or one for each device of each machine:
- * `{ devices: 'auto' }` for its GPUs, `{ gpu0: '24GB', gpu1: '24GB' }` for declared ones; beside them `safety` (left free on
- * each, as measured), `quantum` (a model serves for so many of its load times) and `maxWait` (from then on it may take another's place).
+ * A budget as written in a config file or in code: one amount for the whole system, `3`. or one for each device of
+ * each machine:
+ * `{ devices: 'auto' }` for the machine's GPUs, `{ gpu0: '24GB', gpu1: '24GB' }` for declared ones. Further keys are
+ * `safety` (measured memory to keep free on each device), `quantum` (how many load times a model stays loaded) and
+ * `maxWait` (how long a job waits before its model may evict another).
  */
 export type BudgetSource = number | string | { readonly [key: string]: number | string | Sizes | undefined }
 
-/** What is said of a model: how long it takes to load, until that is seen, and whether it stays loaded. */
+/** Settings of a model: how long it takes to load, until that is measured, and whether it is pinned. */
 export interface ModelSource {
   readonly load?: Duration | undefined
   readonly pinned?: boolean | undefined
 }
 
-/** A budget, read. Fields that nobody has given are absent. */
+/** A parsed budget. Fields that were not given are absent. */
 export interface BudgetSettings {
   readonly kind: 'shared' | 'device'
   readonly capacity: number | null
@@ -36,14 +38,17 @@ export interface ModelSettings {
   readonly pinned?: boolean
 }
 
-/** Of a budget that reads its GPUs: what drivers and other programs take is never known to the byte. */
+/**
+ * The default of a budget that reads GPUs, because the memory that drivers and other programs use is never known
+ * exactly.
+ */
 const DEFAULT_SAFETY = 512 * 1024 ** 2
 export const DEFAULT_QUANTUM = 12
 export const DEFAULT_MAX_WAIT_MS = 180_000
-/** Times the longest load it is still a date: with more, the end of a turn would be none. */
+/** The upper bound keeps the product with the longest load a valid date. */
 export const MAX_QUANTUM = 1_000_000
 export const QUANTUM_RULE = `a number from 0 to ${MAX_QUANTUM}`
-/** Of one load: a day. */
+/** The longest load: one day. */
 export const MAX_LOAD_MS = 86_400_000
 
 const OPTIONS = ['devices', 'safety', 'quantum', 'maxWait']
@@ -54,7 +59,7 @@ export const BUDGET_RULE =
 
 type Report = (path: readonly string[], message: string) => void
 
-/** The budget that is written there; `undefined` once a problem was reported. */
+/** Reads a budget. Returns `undefined` after reporting a problem. */
 export function readBudget(value: unknown, report: Report): BudgetSettings | undefined {
   if (typeof value === 'number' || typeof value === 'string') {
     const capacity = parseQuantity(value)
@@ -90,7 +95,10 @@ function readDevices(value: Readonly<Record<string, unknown>>, report: Report): 
   if (value.devices !== undefined && !auto && below.length === 0)
     problem(['devices'], `found ${describe(value.devices)}; write auto, or a map such as { gpu0: 24GB }`)
   if (auto && named.length > 0)
-    problem([named[0]![0]], 'devices are read by themselves here; remove it, or remove devices: auto')
+    problem(
+      [named[0]![0]],
+      'does not apply, because devices are detected; remove it, or remove devices: auto',
+    )
   const devices: Record<string, number> = Object.create(null)
   for (const [path, name, given] of [
     ...named.map(([name, given]) => [[name], name, given] as const),
@@ -160,7 +168,7 @@ export interface BudgetsSource {
   readonly models?: { readonly [name: string]: ModelSource | null | undefined } | undefined
 }
 
-/** Budgets and models of file and code, those of the file over those of the code. Adds a problem for each that cannot be read. */
+/** Resolves budgets and models. Those of the file override those of the code. Reports every invalid value. */
 export function resolveBudgets(
   sources: { readonly file?: BudgetsSource | undefined; readonly options?: BudgetsSource | undefined },
   problems: Problem[],

@@ -9,28 +9,28 @@ import {
   type Reader,
 } from './setting-value.ts'
 
-/** The places a setting may be given in. */
+/** The sources of a setting. */
 export interface Sources<Written = unknown> {
   /** The config file, if there is one. */
   readonly file?: Written | undefined
   /** `process.env`. Empty variables count as not set. */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
-  /** What the caller or the command line says. */
+  /** What the caller or the command line gives. */
   readonly options?: Written | undefined
-  /** Where things are written in the file, for messages. */
+  /** Locates values in the file, for messages. */
   readonly locate?: Locate | undefined
 }
 
-/** The value in force. */
+/** The value in effect. */
 export interface Found<Out> {
   readonly value: Out
   /** False for a default. */
   readonly given: boolean
-  /** False when what was given cannot be read; `value` is the default then. */
+  /** False when the given value is invalid. `value` is then the default. */
   readonly valid: boolean
-  /** Who gave it, for people. */
+  /** The source of the value, for messages. */
   readonly origin: string
-  /** What to edit to get another value. */
+  /** What to edit to change the value. */
   readonly change: string
   readonly place?: Place | undefined
 }
@@ -43,10 +43,10 @@ interface Candidate {
 }
 
 /**
- * Chooses between the places a setting may be given in: option, environment, file, default.
- * Adds a problem for every given value that cannot be read, chosen or not.
+ * Chooses between the sources of a setting: option, environment, file, default. Reports every invalid value, even one
+ * that another source overrides.
  *
- * @param variable Its environment variable, where it has one.
+ * @param variable The environment variable of the setting, if it has one.
  */
 export function chooseSetting<Out>(
   sources: Sources,
@@ -71,7 +71,7 @@ export function chooseSetting<Out>(
   return { value: fallback, given: false, valid: true, origin: 'the default', change }
 }
 
-/** What was given, the strongest first. */
+/** The given values, highest precedence first. */
 function candidates(sources: Sources, path: Path, variable: string | undefined): Candidate[] {
   const key = formatPath(path)
   const text = variable === undefined ? undefined : sources.environment?.[variable]?.trim()
@@ -93,14 +93,14 @@ function valueAt(source: unknown, path: Path): unknown {
 }
 
 /**
- * The rule between two settings: stale > 2 x heartbeat. A worker gives up after stale - heartbeat without
- * a good heartbeat; the rule leaves it more than one heartbeat to notice, before others take its jobs.
+ * The rule between two settings: stale > 2 x heartbeat. A worker gives up after stale - heartbeat without a successful
+ * heartbeat. The rule leaves it more than one heartbeat to notice before others take over its jobs.
  */
 export function isLongEnough(staleMs: number, heartbeatMs: number): boolean {
   return staleMs > 2 * heartbeatMs
 }
 
-/** What is wrong where two settings break the rule. */
+/** Describes a violation of the rule. */
 export function staleProblem(stale: Found<number>, heartbeat: Found<number>): Problem | undefined {
   if (!stale.valid || !heartbeat.valid || isLongEnough(stale.value, heartbeat.value)) return undefined
   const subject = stale.given ? stale : heartbeat

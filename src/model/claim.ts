@@ -1,27 +1,31 @@
 import type { Assignment } from './assignment.ts'
 import type { LeafPolicy } from './composite.ts'
 
-/** What else a cycle has to tell. */
+/** What a cycle reports besides jobs. */
 export interface CycleReport {
-  /** Nothing was done: the general cycle has to be run. */
+  /** Nothing was done: the general cycle has to run. */
   readonly unsteady?: true
-  /** Fewer jobs ended than were sent: the worker is out of step. */
+  /** Fewer jobs ended than the worker sent, so its state differs from the database's. */
   readonly resync?: true
-  /** Lanes left out because another session has locked them. */
+  /** Lanes that were skipped because another session has locked them. */
   readonly locked?: readonly string[]
-  /** How many free workers come first. */
+  /** How many free workers come earlier in the order. */
   readonly ahead?: number
-  /** In how many milliseconds it may take what it left to them; `null`: nothing is ready. */
+  /** After how many milliseconds this worker may take the jobs it left to them. `null` if no job is ready. */
   readonly waitMs?: number | null
-  /** Not all classes were looked at, and it can take more. */
+  /** Not all classes were scanned, and the worker can take more jobs. */
   readonly more?: true
-  /** How long the database took to find the first ready jobs, if that was long: there are many dead entries before them. */
+  /**
+   * How long the database took to find the first ready jobs, if that was long. Many dead index entries then precede
+   * them.
+   */
   readonly scanMs?: number
 }
 
 /**
- * A row of the answer of a cycle: a job, or with a null id the report. Input, policy, report and time are the database's text. `seq` numbers
- * the claim that holds the job. `place` lists the devices it uses. One that is assigned waits for a slot of the worker.
+ * One row of a cycle's response: a job, or the report if the id is null. Input, policy, report and time are text from
+ * the database. `seq` numbers the claim that holds the job. `place` lists the devices it uses. An assigned job waits
+ * for a slot of the worker.
  */
 export type ClaimedRow = [
   id: string | null,
@@ -44,7 +48,7 @@ export type ClaimedRow = [
 
 const NO_TAGS: readonly string[] = Object.freeze([])
 
-/** A job of this class as its worker gets it. */
+/** Converts a claimed row of this class for its worker. */
 export function toAssignment(
   row: ClaimedRow,
   { task, lane, model }: { readonly task: string; readonly lane: string; readonly model: string | null },

@@ -1,10 +1,10 @@
-/** Jobs that could start are counted up to here in each task; this number means "at least that many". */
+/** Ready jobs are counted exactly up to this number per task. It then means "at least this many". */
 export const EXACT_DEPTH = 10_000
 
-/** The newest failures that numbers and lines of failures look at: a storm of them costs no more than that. */
+/** Numbers and lists of failures consider this many of the newest failures, which bounds the cost of a burst. */
 export const COUNTED_FAILURES = 10_000
 
-/** Both as the texts of the interface have them. */
+/** Both limits as shown in interfaces. */
 export const DEPTH_WORDS = `exact up to ${inWords(EXACT_DEPTH)} per task`
 export const FAILURES_WORDS = `the newest ${inWords(COUNTED_FAILURES)}`
 

@@ -2,23 +2,24 @@ import { Cron } from 'croner'
 import { offsetAt, toInstant } from './time-zone.ts'
 
 /**
- * Why a text is no cron expression that can be used, and what would be right; `undefined` when it is one.
+ * Explains why a text is not a usable cron expression and what would be correct. Returns `undefined` for a valid one.
  *
- * Five fields (minute, hour, day of month, month, day of week), six with seconds in front, or one of `@hourly`,
+ * Accepts five fields (minute, hour, day of month, month, day of week), six with seconds in front, or one of
+ * `@hourly`,
  * `@daily`, `@weekly`, `@monthly`, `@yearly`.
  */
 export function cronProblem(text: unknown): string | undefined {
   if (typeof text !== 'string') return `must be a text such as "0 3 * * *"`
   if (text.length > 200) return 'must not be longer than 200 characters'
   const pattern = parts(text)
-  // Longer ones have years, and other texts croner would take for a date.
+  // More fields include years, and croner reads other texts as dates.
   const nickname = pattern.length === 1 && text.trim().startsWith('@')
   if (!nickname && pattern.length !== 5 && pattern.length !== 6) {
     return `has ${pattern.length} fields; write five, such as "0 3 * * *" for every day at 3, or six with seconds in front`
   }
   try {
     new Cron(text.trim(), { paused: true, utcOffset: 0 })
-    return nickname || hasDay(pattern) ? undefined : 'is a time that never comes; write a day that exists'
+    return nickname || hasDay(pattern) ? undefined : 'never occurs; write a day that exists'
   } catch (error) {
     return `cannot be read: ${(error as Error).message.replace(/^CronPattern: /, '')}`
   }
@@ -26,14 +27,14 @@ export function cronProblem(text: unknown): string | undefined {
 
 const DAY_MS = 86_400_000
 
-/** A year of each kind: the 28 years have every weekday as their first of January, in leap years and in others. */
+/** One year of each kind: these 28 years start on every weekday, as leap years and as others. */
 const YEARS = kindsOfYears(2000, 2027)
 
 /**
- * True when some day matches. Croner looks for the next tick through 400 years, which took up to 700 ms for a day that never comes;
- * the calendar has 14 kinds of years.
+ * True when some day matches. Croner searches 400 years for the next tick, which took up to 700 ms for a day that
+ * never comes. The calendar has only 14 kinds of years.
  *
- * @param fields Five or six, which croner has read.
+ * @param fields Five or six fields that croner has parsed.
  */
 function hasDay(fields: readonly string[]): boolean {
   const [day, month, weekday] = fields.slice(-3)
@@ -63,10 +64,10 @@ function kindsOfYears(first: number, last: number): readonly number[] {
 const SECONDS_OF = { minute: 60, hour: 3600, day: 86_400 } as const
 
 /**
- * The shortest time between two ticks of a cron expression, in milliseconds, where clocks do not change. Two of its days are taken to
- * follow each other, so an expression with times on both sides of midnight may have a longer one.
+ * The shortest time between two ticks of a cron expression, in milliseconds, ignoring clock changes. It treats any two
+ * days as consecutive, so the interval of an expression with times on both sides of midnight may be longer.
  *
- * @param cron One without a `cronProblem`.
+ * @param cron An expression without a `cronProblem`.
  */
 export function shortestInterval(cron: string): number {
   const fields = parts(cron)
@@ -87,12 +88,12 @@ export function shortestInterval(cron: string): number {
   return Math.min(shortest, SECONDS_OF.day - span) * 1000
 }
 
-/** The values of a field for seconds, minutes or hours, ascending: lists of numbers, ranges and steps. */
+/** The values of a field for seconds, minutes or hours, ascending, from lists of numbers, ranges and steps. */
 function valuesOf(field: string, size: number): number[] {
   const values = new Set<number>()
   for (const part of field.split(',')) {
     const [range, step] = part.split('/') as [string, string?]
-    // Read as croner does, which takes "5*" for 5.
+    // Parses like croner, which reads "5*" as 5.
     const whole = (text: string) => Number.parseInt(text, 10)
     const [from, to] = /^[*?]$/.test(range) ? [0, size - 1] : range.split('-').map(whole)
     for (let value = from!; value <= (to ?? from!); value += whole(step ?? '1')) values.add(value)
@@ -103,35 +104,43 @@ function valuesOf(field: string, size: number): number[] {
 /**
  * The ticks of a cron expression in a time zone.
  *
- * Where clocks are put forward or back there are two kinds of schedules. One that runs in every hour goes on with
- * elapsed time: no hour is left out and none is merged. One that names hours means times of day, and each of them
- * comes once: a time that a clock put forward jumps over comes at the end of the jump (several of them together, once),
- * and one that a clock put back shows twice comes at the first.
+ * Where clocks change, there are two kinds of schedules. A schedule that runs every hour follows elapsed time: no hour
+ * is skipped and none is merged. A schedule that names hours means times of day, and each of them occurs once: a time
+ * that the clocks skip occurs at the end of the gap (several skipped times, once), and a time that occurs twice counts
+ * at its first occurrence.
  *
- * Reads no clock. The rules of the time zones are those of the JavaScript engine.
+ * Reads no clock. The time zone rules are those of the JavaScript engine.
  */
 export class Ticks {
   readonly #timezone: string
   readonly #cron: Cron
   readonly #everyHour: boolean
-  /** What was found lately: between the two times of each there is no tick. Planning one schedule without it took 1.4 to 2.6 ms, on a busy machine. */
+  /**
+   * Recent results: there is no tick between the two times of an entry. Without this cache, planning one schedule took
+   * 1.4 to 2.6 ms on a busy machine.
+   */
   #gaps: { readonly after: number; readonly tick: number }[] = []
 
-  /** @param cron One without a `cronProblem`. */
+  /** @param cron An expression without a `cronProblem`. */
   constructor(cron: string, timezone: string) {
     this.#timezone = timezone
     this.#everyHour = coversEveryHour(cron)
-    // Times of day are looked for in a zone whose clocks never change, then moved to where they belong. As an offset, UTC takes half as long.
+    // Times of day are computed in a zone without clock changes, then converted. UTC as an offset takes half as long.
     const zone = this.#everyHour && timezone !== 'UTC' ? { timezone } : { utcOffset: 0 }
     this.#cron = new Cron(cron.trim(), { paused: true, ...zone })
   }
 
-  /** It runs in every hour, so it goes on with elapsed time when a clock is put back. One that names hours waits for the next time that is new. */
+  /**
+   * True for a schedule that runs every hour: it follows elapsed time when clocks are set back. A schedule that names
+   * hours waits for the next new time.
+   */
   get goesOnWhenSetBack(): boolean {
     return this.#everyHour
   }
 
-  /** The first tick after that moment, both in milliseconds since 1970; `undefined` when there is none before the year 10000. */
+  /**
+   * The first tick after a time, both in milliseconds since 1970. `undefined` if there is none before the year 10000.
+   */
   next(after: number): number | undefined {
     const known = this.#gaps.find((gap) => after >= gap.after && after < gap.tick)
     if (known !== undefined) return known.tick
@@ -148,12 +157,12 @@ export class Ticks {
       if (found === null) return undefined
       wall = found.getTime()
       const instant = toInstant(wall, this.#timezone)
-      // Not so for the second showing of an hour.
+      // Skips the second occurrence of an hour.
       if (instant > after) return instant
     }
   }
 
-  /** The ticks after `after` up to and with `until`, at most `limit`. */
+  /** The ticks in (`after`, `until`], at most `limit`. */
   between(after: number, until: number, limit: number): number[] {
     const found: number[] = []
     for (let tick = this.next(after); tick !== undefined && tick <= until; tick = this.next(tick)) {
@@ -163,10 +172,10 @@ export class Ticks {
     return found
   }
 
-  /** The last ticks after `after` up to and with `until`, at most `count`, oldest first. */
+  /** The last ticks in (`after`, `until`], at most `count`, oldest first. */
   last(count: number, after: number, until: number): number[] {
     if (count <= 0) return []
-    // Looks further and further back, so that a long time with many ticks in it is not gone through from its beginning.
+    // Searches backwards in growing spans, so that a long time with many ticks is not read from its start.
     for (let span = 60_000; ; span *= 4) {
       const from = Math.max(after, until - span)
       const found = this.between(from, until, Number.POSITIVE_INFINITY)

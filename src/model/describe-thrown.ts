@@ -3,20 +3,20 @@ import type { JsonMap, JsonValue } from './json.ts'
 import { stackFrames } from './stack-frames.ts'
 
 export interface DescribeOptions {
-  /** Beginnings of paths whose frames are not the task's own, such as Sluice's own folder. */
+  /** Prefixes of paths whose frames are not part of the task's code, such as Sluice's own folder. */
   readonly foreign?: readonly string[]
-  /** The detail of an error that was described elsewhere and whose class and stack were lost on the way. */
+  /** Returns the detail of an error that was described elsewhere and whose class and stack were lost on the way. */
   readonly known?: (thrown: object) => ErrorDetail | undefined
 }
 
-/** Values that are looked at in one error, at most: a task may throw a whole database. */
+/** The most values read from one error, because a task may throw a very large object. */
 const MOST_VALUES = 1000
 const BESIDES = new Set(['name', 'message', 'stack', 'cause', 'errors'])
 const UNREADABLE = '[unreadable]'
 
 /**
- * What can be kept of anything that was thrown. Never throws: getters and proxies are the task's code, which may fail, and
- * everything is read once.
+ * Describes anything that was thrown. Never throws: getters and proxies are the task's code and may fail, so each
+ * value is read once.
  */
 export function describeThrown(thrown: unknown, options: DescribeOptions = {}): ErrorDetail {
   const detail = read(() => new Description(options).describe(thrown, WIDEST.causes))
@@ -53,7 +53,7 @@ class Description {
     const frames =
       typeof stack === 'string' ? stackFrames(stack, this.#options.foreign ?? [], WIDEST.frames) : []
     const name = classOf(thrown)
-    // Sluice's own errors come from its machinery: where in there helps nobody.
+    // The location of Sluice's own errors within Sluice does not help users.
     const hasPlace = name !== 'SluiceError' || frames.some(({ own }) => own === true)
     return {
       class: name,
@@ -114,7 +114,7 @@ class Description {
     if (value instanceof Map) return [...value].slice(0, WIDEST.items).map(next)
     if (value instanceof Set) return [...value].slice(0, WIDEST.items).map(next)
     if ('toJSON' in value && typeof value.toJSON === 'function') return next(value.toJSON())
-    // A hole is `undefined` too.
+    // Array.from turns holes into `undefined`.
     if (Array.isArray(value)) return Array.from(value.slice(0, WIDEST.items), next)
     const { kept, left } = firstOf(Object.keys(value), WIDEST.items)
     const fields = kept.flatMap((name): [string, JsonValue][] => {
@@ -125,11 +125,11 @@ class Description {
   }
 }
 
-/** The names that errors have without saying one of their own: a subclass is then known by its constructor only. */
+/** The default names of errors. A subclass with one of them is known only by its constructor. */
 const GIVEN_NAMES =
   /^(?:Error|EvalError|RangeError|ReferenceError|SyntaxError|TypeError|URIError|AggregateError|Object)$/
 
-/** The name of an object's class. Never throws. */
+/** Returns the name of an object's class. Never throws. */
 export function classOf(value: object): string {
   const made = read(() => value.constructor?.name)
   const named = read(() => (isError(value) ? value.name : undefined))
@@ -143,7 +143,7 @@ function typeOf(value: unknown): string {
   return value === null ? 'null' : typeof value
 }
 
-/** What an object says that has a `toString` of its own. */
+/** Returns the text of an object that has its own `toString`. */
 function ownText(value: object): string | undefined {
   if (Array.isArray(value) || typeof value === 'function' || value.toString === Object.prototype.toString)
     return undefined
@@ -155,7 +155,7 @@ function text(value: string): string {
   return detailText(value, WIDEST.text)
 }
 
-/** One of another realm too: code in a vm has an `Error` of its own. */
+/** Also recognizes errors of other realms, because code in a vm has its own `Error`. */
 function isError(value: object): value is Error {
   return (
     read(() => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]') === true

@@ -1,63 +1,67 @@
 /**
- * What a worker offers to one budget that is counted per device, as it sees it. A report lists all of them: what the worker
- * offered before and does not list any more is offered no longer.
+ * What a worker offers to a budget that is counted per device, as the worker sees it. A report lists all devices: a
+ * device that is missing from it is no longer offered.
  */
 export interface DeviceReading {
-  /** The budget that jobs draw from. */
+  /** The budget that jobs use. */
   readonly budget: string
-  /** A GPU's uuid, or `HOST/NAME` of a declared device: two workers of one machine name the same device. */
+  /** A GPU's uuid, or `HOST/NAME` for a declared device. Two workers of one machine name the same device. */
   readonly key: string
-  /** For people: `NVIDIA H200`, `gpu0`. */
+  /** The name to show: `NVIDIA H200`, `gpu0`. */
   readonly name: string
-  /** What it has in all, in the budget's unit. Null: it is not known or has no bounds. */
+  /** The total, in the budget's unit. Null if it is unknown or unlimited. */
   readonly total: number | null
-  /** As measured, for everybody who uses it. Null: not measured. */
+  /** The measured use by all programs. Null if not measured. */
   readonly used: number | null
   readonly free: number | null
   /**
-   * Milliseconds since it was looked at when the report was sent. Null: nobody looked, so a device that is lost stays so. Of
-   * `HOST/cpu`: not null where the worker is known to use no GPUs, whatever the machine has.
+   * Milliseconds between the measurement and the report. Null if nothing was measured, in which case a lost device
+   * stays lost. For
+   * `HOST/cpu`: set when the worker is known not to use GPUs, whatever the machine has.
    */
   readonly ageMs: number | null
-  /** It was there and is gone: it gets no work until it is back. */
+  /** The device has disappeared. It gets no work until it returns. */
   readonly lost: boolean
 }
 
-/** A budget that has devices, as a worker has to know it. */
+/** A budget with devices, as workers need it. */
 export interface DeviceBudget {
   readonly name: string
   /** The devices are the GPUs of the machine. */
   readonly auto: boolean
-  /** Else: what each machine has, by name. */
+  /** For declared devices: the amount of each, by name. */
   readonly declared: Readonly<Record<string, number>>
 }
 
-/** A copy of a model: it lies on these devices, a part of it on each. */
+/** A loaded copy of a model. A part of it is on each of these devices. */
 export interface ModelCopy {
   readonly model: string
-  /** Keys, sorted. */
+  /** Device keys, sorted. */
   readonly devices: readonly string[]
 }
 
-/** A model on one of the devices it lies on. */
+/** A model on one of its devices. */
 export interface ModelOnDevice {
   readonly model: string
   readonly device: string
 }
 
-/** What has become of a worker's models since the last cycle that took its news. Told again, it changes nothing. */
+/**
+ * What happened to a worker's models since the last cycle that stored its model events. Repeating an event changes
+ * nothing.
+ */
 export interface ModelNews {
-  /** They are loaded now. */
+  /** Models that are now loaded. */
   readonly loaded: readonly LoadedModel[]
-  /** Their memory is free again, or was never taken: the load failed, or nobody needed it any more. */
+  /** Models whose memory is free again or was never used, because the load failed or became unnecessary. */
   readonly unloaded: readonly ModelOnDevice[]
-  /** Jobs that have completed, without the time they waited for the model. */
+  /** Completed jobs, without the time they waited for the model. */
   readonly ran: readonly { readonly model: string; readonly jobs: number; readonly totalMs: number }[]
 }
 
 export interface LoadedModel extends ModelCopy {
-  /** How long loading took. Null: its programs load it themselves. */
+  /** How long loading took. Null if its programs load it themselves. */
   readonly loadMs: number | null
-  /** By device: how much more was used after the load than before. Only where nothing else can have changed it. */
+  /** By device: how much memory use grew during the load. Present only if no other change can have caused it. */
   readonly observed: Readonly<Record<string, number>>
 }

@@ -85,7 +85,7 @@ describe('parseDuration', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         fc.pre(!/^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$/.test(text))
-        expect(() => parseDuration(text, 'x')).toThrow('is no duration')
+        expect(() => parseDuration(text, 'x')).toThrow('is not a duration')
       }),
     )
   })

@@ -7,17 +7,17 @@ export type Duration = number | string
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /**
- * Milliseconds of a duration. Compound texts such as `1h30m` are added up.
+ * Converts a duration to milliseconds. Compound texts such as `1h30m` are summed.
  *
  * @param where Names the setting in the error, for example `lanes.interactive.poll`.
- * @throws {SluiceError} `INVALID_ARGUMENT` when it is no duration, negative or not finite.
+ * @throws {SluiceError} `INVALID_ARGUMENT` when it is not a duration, is negative or is not finite.
  */
 export function parseDuration(value: Duration, where: string): number {
   const ms = typeof value === 'number' ? value : typeof value === 'string' ? parseText(value) : undefined
   if (ms === undefined || !Number.isFinite(ms) || ms < 0) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `${where}: ${show(value)} is no duration; write milliseconds or text such as 250ms, 15s, 10m, 4h, 7d`,
+      `${where}: ${show(value)} is not a duration; write milliseconds or text such as 250ms, 15s, 10m, 4h, 7d`,
       { details: { where } },
     )
   }
@@ -37,7 +37,7 @@ function parseText(text: string): number | undefined {
   return total
 }
 
-/** The shortest exact text: `90_000` becomes `1m30s`. */
+/** Returns the shortest exact text: `90_000` becomes `1m30s`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)}ms`
   let rest = Math.round(ms)

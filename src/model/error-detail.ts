@@ -1,19 +1,22 @@
 import { byteLength, isList, isMap, type JsonMap, type JsonValue, toStorableText } from './json.ts'
 import { withoutSecrets } from './redact.ts'
 
-/** What is kept of whatever an attempt threw. JSON, storable, at most `MAX_DETAIL_BYTES` long. */
+/** What is stored of anything that an attempt threw. JSON, at most `MAX_DETAIL_BYTES` long. */
 export interface ErrorDetail {
-  /** The error's class: `TypeError`, `HttpError`. Of a thrown value that is no error, its type: `string`, `Object`. */
+  /**
+   * The error's class: `TypeError`, `HttpError`. For a thrown value that is not an error, its type: `string`,
+   * `Object`.
+   */
   readonly class: string
   readonly message: string
   /** The innermost frame first. */
   readonly stack?: readonly StackFrame[]
-  /** What the error carries besides, such as `code` and `status`. */
+  /** Other properties of the error, such as `code` and `status`. */
   readonly properties?: JsonMap
-  /** The content of a thrown object that is no error. */
+  /** The content of a thrown object that is not an error. */
   readonly value?: JsonValue
   readonly cause?: ErrorDetail
-  /** Of an AggregateError. */
+  /** The errors of an AggregateError. */
   readonly errors?: readonly ErrorDetail[]
   /** Parts were left out to stay within the bound. */
   readonly cut?: true
@@ -26,10 +29,10 @@ export interface StackFrame {
   readonly own?: true
 }
 
-/** Enough for several causes with their stacks; an error is no way to store data. */
+/** Room for several causes with their stacks. Errors are not meant to carry data. */
 export const MAX_DETAIL_BYTES = 16_384
 
-/** The most that is kept of each part. All are halved until the whole fits. */
+/** The most that is kept of each part. All bounds are halved until the whole fits. */
 export interface DetailBounds {
   readonly text: number
   readonly frames: number
@@ -41,16 +44,16 @@ export interface DetailBounds {
 
 export const WIDEST: DetailBounds = { text: 4096, frames: 50, items: 100, depth: 8, causes: 8, errors: 20 }
 
-/** Longer texts are cut before they are searched for secrets: a task may throw megabytes. */
+/** Longer texts are cut before secrets are searched for, because a task may throw megabytes. */
 const MOST_SEARCHED = 65_536
 
-/** A text that can be stored, without secrets, at most `max` characters long. */
+/** Returns storable text without secrets, at most `max` characters long. */
 export function detailText(text: string, max: number): string {
   const clean = withoutSecrets(text.length > MOST_SEARCHED ? text.slice(0, MOST_SEARCHED) : text)
   return toStorableText(clean.length > max ? `${clean.slice(0, max - 1)}…` : clean, max)
 }
 
-/** The detail within `MAX_DETAIL_BYTES`: the shorter parts stay whole, the longer ones are cut. */
+/** Fits the detail into `MAX_DETAIL_BYTES`: shorter parts stay whole, longer ones are cut. */
 export function fitDetail(detail: ErrorDetail): ErrorDetail {
   let bounds = WIDEST
   let fitting = detail
@@ -62,15 +65,15 @@ export function fitDetail(detail: ErrorDetail): ErrorDetail {
 }
 
 /**
- * A detail that came from elsewhere, such as a worker in another language: what has the right shape is kept, within the
- * bounds. `undefined` when nothing is left.
+ * Reads a detail from elsewhere, such as a worker in another language. Keeps what has the right shape, within the
+ * bounds. Returns `undefined` if nothing is left.
  */
 export function readDetail(given: unknown): ErrorDetail | undefined {
   const detail = asDetail(given as JsonValue, WIDEST.causes)
   return detail === undefined ? undefined : fitDetail(shrink(detail, WIDEST, WIDEST.causes))
 }
 
-/** The first frame of the task's own code, or the first of all. */
+/** The first frame of the task's code, or else the first frame. */
 export function thrownAt({ stack = [] }: ErrorDetail): string | undefined {
   return (stack.find(({ own }) => own === true) ?? stack[0])?.line
 }
@@ -103,7 +106,7 @@ function shrink(detail: ErrorDetail, bounds: DetailBounds, causesLeft: number): 
   }
 }
 
-/** The task's own frames are kept first: the others only lead to them. */
+/** Keeps the task's own frames first, because the others only lead to them. */
 function shrinkStack(stack: readonly StackFrame[], bounds: DetailBounds): StackFrame[] {
   const own = stack.filter((frame) => frame.own === true).slice(0, bounds.frames)
   let others = bounds.frames - own.length
@@ -133,7 +136,7 @@ function shrinkValue(value: JsonValue, bounds: DetailBounds, depth: number): Jso
   return value
 }
 
-/** The first of a list, with room for a note when some are left out. */
+/** Returns the first items of a list. If some are left out, the last place is kept for a note. */
 export function firstOf<T>(
   all: readonly T[],
   most: number,

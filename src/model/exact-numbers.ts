@@ -1,22 +1,28 @@
-/** A number in a JSON text that would not be the same once it was read. */
+/** A number in a JSON text that changes when it is parsed. */
 export interface InexactNumber {
-  /** Where it is: `input.orders[0].id`; empty for the text itself. */
+  /** Its path, such as `input.orders[0].id`. Empty for the text itself. */
   readonly path: string
-  /** As it is written, at most 40 characters. */
+  /** The number as written, at most 40 characters. */
   readonly written: string
 }
 
-/** No text without this has such a number: 15 digits always survive. Most texts are ruled out here, in native code. */
+/**
+ * Only texts that match can contain such a number, because 15 digits always survive. This rules out most texts in
+ * native code.
+ */
 const SUSPICIOUS = /[0-9.]{16}|[eE][+-]?[0-9]{3}/
 
-/** Digits of a double: what any of them is written with. Fractions with more are cut, with as many they are what was measured. */
+/**
+ * Every double can be written with this many digits. Longer fractions lose precision; fractions of this length are
+ * measured values.
+ */
 const MOST_DIGITS = 17
 const MAX_WRITTEN = 40
 const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 
 /**
- * The first number in a JSON text that loses digits when JavaScript reads it, such as 9007199254740993, or is too large for
- * it. `undefined` when all stay as they are.
+ * Finds the first number in a JSON text that loses digits when JavaScript parses it, such as 9007199254740993, or that
+ * is too large for it. Returns `undefined` if all numbers survive.
  *
  * @param text Valid JSON.
  */
@@ -51,7 +57,7 @@ export function findInexactNumber(text: string): InexactNumber | undefined {
   return undefined
 }
 
-/** Whether a number is the same once it was read as a double. */
+/** Whether a number survives conversion to a double. */
 export function staysExact(written: string): boolean {
   const before = normal(written)
   if (before.digits.length <= 15 && Math.abs(before.exponent) < 290) return true
@@ -63,7 +69,7 @@ export function staysExact(written: string): boolean {
   return !isWhole && value !== 0 && before.digits.length <= MOST_DIGITS
 }
 
-/** Significant digits, and where the point is: the value is 0.DIGITS times ten to the exponent. */
+/** The significant digits and the exponent: the value is 0.DIGITS times ten to the exponent. */
 function normal(written: string): { readonly digits: string; readonly exponent: number } {
   const [, whole = '', fraction = '', power = '0'] =
     /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(written) ?? []
@@ -83,7 +89,7 @@ function endOfText(text: string, start: number): number {
   return text.length
 }
 
-/** The last ten parts: there may be a thousand. */
+/** Shows the last ten parts, because a path may have a thousand. */
 function pathOf(parts: readonly (string | number)[]): string {
   const shown = parts.slice(-10).map((part, at) => {
     if (typeof part === 'number') return `[${part}]`
@@ -97,7 +103,7 @@ function shorten(written: string): string {
   return written.length > MAX_WRITTEN ? `${written.slice(0, MAX_WRITTEN)}…` : written
 }
 
-/** What to tell about such a number. */
+/** The message about such a number. */
 export function explainInexact({ path, written }: InexactNumber): string {
   const where = path === '' ? written : `${path}: ${written}`
   return `${where} has more digits than JSON numbers keep; send it as a text: "${written}"`

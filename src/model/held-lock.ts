@@ -2,46 +2,46 @@ import { formatDuration } from './duration.ts'
 
 /** A database session that holds a lock. */
 export interface LockHolder {
-  /** `null`: a prepared transaction, which belongs to no session. */
+  /** `null` for a prepared transaction, which belongs to no session. */
   readonly pid: number | null
   readonly application: string | null
   readonly user: string | null
-  /** As in `pg_stat_activity`; `null` where this role may not see it. */
+  /** As in `pg_stat_activity`. `null` if this role may not see it. */
   readonly state: string | null
-  /** For how long it has been in that state. */
+  /** How long it has been in that state. */
   readonly stateMs: number | null
-  /** The session that it waits for itself, where it has not got the lock yet: everybody else queues behind it. */
+  /** The session that this one waits for, if it does not have the lock yet. All others queue behind it. */
   readonly waitsFor: number | null
 }
 
-/** A database lock that keeps Sluice from its work, and the session that holds it. */
+/** A database lock that blocks Sluice, and the session that holds it. */
 export interface HeldLock extends LockHolder {
   /** `lane`: the row of a lane; `table`: a table of the schema. */
   readonly kind: 'lane' | 'table'
   readonly name: string
-  /** Reading the table waits too. */
+  /** True if reads of the table wait, too. */
   readonly blocksReading: boolean
 }
 
-/** A session that holds a lock which sessions of Sluice wait for. */
+/** A session that holds a lock for which sessions of Sluice wait. */
 export interface BlockingSession extends LockHolder {
-  /** Whose row it is; `null` where that cannot be seen. */
+  /** The table of the locked row. `null` if it cannot be seen. */
   readonly table: string | null
-  /** How many sessions of Sluice wait for it. */
+  /** How many sessions of Sluice wait. */
   readonly sessions: number
-  /** Their names, each once. */
+  /** Their distinct names. */
   readonly names: readonly string[]
   /** How long the first of them has waited. */
   readonly waitedMs: number
 }
 
-/** `sluice.queue is locked by pid 123 (psql, idle in transaction for 3m)` */
+/** For example `sluice.queue is locked by pid 123 (psql, idle in transaction for 3m)`. */
 export function describeLock(lock: HeldLock): string {
   const what = lock.kind === 'lane' ? `lane ${lock.name}` : `sluice.${lock.name}`
   return `${what} is locked by ${holderOf(lock)}`
 }
 
-/** The session, with what is known of it. */
+/** Describes the session with what is known of it. */
 export function holderOf({ pid, application, user, state, stateMs, waitsFor }: LockHolder): string {
   if (pid === null) return 'a prepared transaction'
   const since =
@@ -52,7 +52,7 @@ export function holderOf({ pid, application, user, state, stateMs, waitsFor }: L
   return `pid ${pid}${details === '' ? '' : ` (${details})`}`
 }
 
-/** What to do about it. */
+/** The advice for such a lock. */
 export function cureOf({ pid, waitsFor }: LockHolder): string {
   if (pid === null) return 'Find it in pg_prepared_xacts, and commit or roll it back'
   return `End its transaction, or run: select pg_terminate_backend(${waitsFor ?? pid})`

@@ -1,7 +1,7 @@
 import { SluiceError } from '../errors.ts'
 import type { ErrorDetail } from './error-detail.ts'
 
-/** How a job ended that did not complete. */
+/** How a job failed or was cancelled. */
 export interface JobFailure {
   readonly id: string
   /** The name of the task or workflow. */
@@ -43,7 +43,7 @@ export class JobFailedError extends SluiceError {
     return this.#failure.task
   }
 
-  /** The job's own error, without which job it was. */
+  /** The job's own error, without the job's name and id. */
   get error(): string {
     return this.#failure.error
   }
@@ -52,17 +52,17 @@ export class JobFailedError extends SluiceError {
 function messageOf({ id, task, status, error, isWorkflow }: JobFailure): string {
   const how = status === 'failed' ? 'failed' : 'was cancelled'
   const command = isWorkflow && status === 'failed' ? 'trace' : 'show'
-  return `job ${id} (${task}) ${how}: ${error.replace(/^cancelled: /, '')}; for details: sluice ${command} ${id}`
+  return `job ${id} (${task}) ${how}: ${error.replace(/^cancelled: /, '')}. For details, run: sluice ${command} ${id}`
 }
 
-/** An error as it was thrown elsewhere, with what was kept of it. */
+/** Rebuilds an error that was thrown in another process. */
 export function toError(detail: ErrorDetail): Error {
   const { class: name, message, stack = [], properties = {}, value, cause, errors } = detail
   const error = new (classNamed(name))(message, cause === undefined ? {} : { cause: toError(cause) })
   const define = (key: string, given: unknown, enumerable: boolean) =>
     Object.defineProperty(error, key, { value: given, enumerable, configurable: true, writable: true })
   define('name', name, false)
-  // Where it is rebuilt says nothing about it.
+  // The place where it is rebuilt would mislead.
   define('stack', [`${name}${message === '' ? '' : `: ${message}`}`, ...stack.map(at)].join('\n'), false)
   for (const [key, given] of Object.entries(properties))
     if (!Object.hasOwn(error, key)) define(key, given, true)
@@ -73,7 +73,7 @@ export function toError(detail: ErrorDetail): Error {
 
 const BUILT_IN = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
 
-/** Node prints an error whose class is not called as its name says as `Error [HttpError]`. */
+/** Node prints an error whose class differs from its name as `Error [HttpError]`. */
 function classNamed(name: string): ErrorConstructor {
   const known = BUILT_IN.find((each) => each.name === name)
   if (known !== undefined) return known as ErrorConstructor

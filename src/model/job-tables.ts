@@ -1,2 +1,2 @@
-/** Tables that every job is written to. A lock on one of them stops submissions, claims or endings. */
+/** The tables to which every job is written. A lock on one of them blocks submissions, claims or outcomes. */
 export const JOB_TABLES: readonly string[] = ['job_data', 'queue', 'claims', 'outcomes']

@@ -1,22 +1,22 @@
 import type { JobState } from './job.ts'
 
-/** What is stored of a job's life. */
+/** What is stored about a job's life. */
 export interface JobTimes {
   readonly state: JobState
   readonly submittedAt: Date
   readonly submittedBy: string | null
   readonly approvedBy: string | null
-  /** Since when its last attempt could start, or from when its next one can. */
+  /** Since when its last attempt could start, or when its next one can. */
   readonly readyAt: Date
   readonly cancelAt: Date | null
   readonly finishedAt: Date | null
   readonly error: string | null
-  /** It only waits for what is below it. */
+  /** It only waits for its children. */
   readonly isComposite: boolean
   readonly startedAt: Date | null
 }
 
-/** Somebody cancelled or retried the job, or what it is part of. */
+/** A cancel or retry of the job, or of a job that contains it. */
 export interface JobAct {
   readonly at: Date
   readonly by: string
@@ -28,9 +28,12 @@ export interface AttemptTimes {
   readonly worker: string | null
   readonly startedAt: Date | null
   readonly endedAt: Date | null
-  /** `running`, how it ended, or the job's final state. `rerun`: the job ended with it, and was run again later. */
+  /**
+   * `running`, the attempt's outcome, or the job's final state. `rerun`: the job had ended in that state and was run
+   * again later.
+   */
   readonly ending: string
-  /** Of a `rerun`: the state it had ended in, and after a colon why. */
+  /** For a `rerun`: the state in which the job had ended, a colon, and the error. */
   readonly error: string | null
 }
 
@@ -55,19 +58,19 @@ export const TIMELINE_EVENTS = [
 ] as const
 export type TimelineEvent = (typeof TIMELINE_EVENTS)[number]
 
-/** One step of a job's life. */
+/** One event in a job's life. */
 export interface TimelineEntry {
-  /** `null`: it is not stored when that was. */
+  /** `null` if the time is not stored. */
   readonly at: Date | null
   readonly what: TimelineEvent
   readonly attempt: number | null
   readonly worker: string | null
-  /** Who did it, where somebody did. */
+  /** Who did it, if it was a caller's action. */
   readonly by: string | null
   readonly error: string | null
-  /** Of a start: how long it waited before. Of an ending: how long the attempt took. */
+  /** For a start: how long the job waited before. For an end: how long the attempt took. */
   readonly durationMs: number | null
-  /** The job has come to its end with this. */
+  /** The job has ended with this event. */
   readonly final: boolean
 }
 
@@ -82,10 +85,10 @@ const NOTHING = {
 }
 
 /**
- * The life of a job, in the order in which it happened, from what is stored of it. Of attempts all is stored; of waits
- * between them only the last one, and of an approval only who gave it.
+ * Reconstructs a job's timeline, in order, from what is stored. All attempts are stored, but only the last of the
+ * waits between them, and of an approval only who gave it.
  *
- * @param acts Who cancelled and retried it, the oldest first, where that was written down.
+ * @param acts Recorded cancels and retries, oldest first.
  */
 export function timelineOf(
   job: JobTimes,
@@ -99,14 +102,14 @@ export function timelineOf(
     entries.push({ ...NOTHING, what: isRejected ? 'rejected' : 'approved', by: approvedBy })
   const last = attempts.at(-1)
   for (const [place, attempt] of attempts.entries()) {
-    // Of one that has ended it may be told since when the next could start.
+    // For an ended attempt, the row may hold the time when the next one could start.
     const isKnown = attempt === last && attempt.startedAt !== null && readyAt <= attempt.startedAt
     if (isKnown) entries.push({ ...NOTHING, what: 'ready', at: readyAt })
     entries.push(...entriesOf(attempt, finishedAt, isKnown ? ms(readyAt, attempt.startedAt) : null))
     if (attempt.ending !== 'rerun') continue
     const next = attempts[place + 1]
     const act = actWithin(acts, 'retry', attempt.endedAt, next?.startedAt ?? null)
-    // It is written down a moment after the job has become ready with it.
+    // The attempt is recorded shortly after the job becomes ready with it.
     const ready = next === undefined || next === last ? readyAt : null
     entries.push({ ...NOTHING, what: 'rerun', at: earlier(act?.at ?? null, ready), by: act?.by ?? null })
   }
@@ -114,7 +117,7 @@ export function timelineOf(
     entries.push({ ...NOTHING, what: 'started', at: job.startedAt })
   const asked = cancelAt === null ? undefined : actWithin(acts, 'cancel', cancelAt, null)
   const cancelledBy = asked?.by ?? null
-  // One that did not run ended with the asking.
+  // A job that was not running ended when the cancel was requested.
   if (cancelAt !== null && cancelAt.getTime() !== finishedAt?.getTime())
     insert(entries, { ...NOTHING, what: 'cancel_asked', at: cancelAt, by: cancelledBy })
   if (state === 'ready' || state === 'scheduled') entries.push({ ...NOTHING, what: state, at: readyAt })
@@ -133,7 +136,7 @@ export function timelineOf(
   return entries
 }
 
-/** How an attempt ended after which its job was run again. @param error `failed: no such file`: how, and why. */
+/** Parses how an attempt ended before its job was run again. @param error For example `failed: no such file`. */
 export function endingBeforeRerun(error: string | null): {
   readonly ending: string
   readonly error: string | null
@@ -158,7 +161,7 @@ function entriesOf(
   return [start, { ...own, what: ending, at: endedAt, error, durationMs: ms(startedAt, endedAt), final }]
 }
 
-/** The first of a kind that was written down after a moment, and before another. */
+/** The first act of a kind recorded within a period. */
 function actWithin(
   acts: readonly JobAct[],
   what: JobAct['what'],
@@ -175,7 +178,7 @@ function earlier(one: Date | null, other: Date | null): Date | null {
   return one < other ? one : other
 }
 
-/** Before the first entry that is later. */
+/** Inserts before the first later entry. */
 function insert(entries: TimelineEntry[], entry: TimelineEntry): void {
   const at = entries.findIndex((each) => each.at !== null && each.at > entry.at!)
   entries.splice(at < 0 ? entries.length : at, 0, entry)

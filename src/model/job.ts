@@ -1,4 +1,4 @@
-/** What the database keeps, in its order. Everything from `completed` on is final. */
+/** The states that the database stores, in its order. States from `completed` on are final. */
 export const JOB_STATES = [
   'awaiting_approval',
   'scheduled',
@@ -13,10 +13,10 @@ export const JOB_STATES = [
 
 export type JobState = (typeof JOB_STATES)[number]
 
-/** What a job that only waits for its children is; a leaf, which runs a task, is none of them. */
+/** The kind of a job that only waits for its children. Leaf jobs, which run a task, have no kind. */
 export type CompositeKind = 'workflow' | 'group' | 'fanout'
 
-/** What people and programs see: waiting is one status, and `why` tells its reason. */
+/** The statuses that interfaces show: waiting is one status, and `why` gives its reason. */
 export const JOB_STATUSES = [
   'awaiting_approval',
   'queued',
@@ -29,7 +29,7 @@ export const JOB_STATUSES = [
 
 export type JobStatus = (typeof JOB_STATUSES)[number]
 
-/** Whether the approver said no: `approvedBy` is then who rejected it. */
+/** Whether the job was rejected. `approvedBy` then names who rejected it. */
 export function wasRejected({
   status,
   error,
@@ -41,14 +41,14 @@ export function wasRejected({
 }
 
 /**
- * What jobs that are queued wait for, and lists tell apart: for their turn, for the time they were given, or for another
- * attempt after one that failed or was lost.
+ * What queued jobs wait for, as lists distinguish it: their turn, a scheduled time, or the next attempt after one
+ * failed or was lost.
  */
 export const WAITS = ['turn', 'time', 'retry'] as const
 
 export type Waits = (typeof WAITS)[number]
 
-/** Of jobs that have not ended. */
+/** The statuses of jobs that have not ended. */
 export const ACTIVE_STATUSES = [
   'awaiting_approval',
   'queued',
@@ -63,26 +63,26 @@ export function isFinal(state: JobState): boolean {
   return state === 'completed' || state === 'failed' || state === 'cancelled' || state === 'skipped'
 }
 
-/** It ended and did not come to its goal; what follows from it is in doubt. */
+/** The job ended without success. The effects of its attempts are uncertain. */
 export function isFailed(state: JobState): boolean {
   return state === 'failed' || state === 'cancelled'
 }
 
-/** How one attempt ended, as the worker reports it. */
+/** How an attempt ended, as the worker reports it. */
 export type Ending =
   | { readonly kind: 'completed'; readonly result: string }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'retry'; readonly error: string; readonly delayMs: number }
   | { readonly kind: 'snoozed'; readonly delayMs: number }
   | { readonly kind: 'returned'; readonly error?: string }
-  /** It was assigned, and goes back without having been started. */
+  /** It was assigned and is returned without having started. */
   | { readonly kind: 'unstarted' }
   | { readonly kind: 'cancelled'; readonly error: string }
   | OutOfMemory
 
 /**
- * The memory of its devices did not suffice. That is no failure: it comes back with a higher estimate, which is what it
- * needed, if it knows that. `loading`: the model did not fit; otherwise its own share did not.
+ * The devices had too little memory. This is not a failure: the job returns to the queue with a higher estimate, which
+ * is what it needed, if known. `loading`: the model did not fit; otherwise the job's own share did not.
  */
 export interface OutOfMemory {
   readonly kind: 'out_of_memory'

@@ -1,9 +1,9 @@
 import { isList, isMap, type JsonValue } from './json.ts'
 import { ownValue } from './own-value.ts'
 
-/** A place where two values are not the same. `undefined`: one of them has nothing there. */
+/** A difference between two values. `undefined` means that one of them has nothing at this path. */
 export interface JsonDifference {
-  /** `rows[3].name`; empty when the values as a whole differ. */
+  /** For example `rows[3].name`. Empty when the whole values differ. */
   readonly path: string
   readonly here?: JsonValue | undefined
   readonly there?: JsonValue | undefined
@@ -12,7 +12,8 @@ export interface JsonDifference {
 const PLAIN_NAME = /^[\p{L}_][\p{L}\p{N}_-]*$/u
 
 /**
- * Where `here` differs from `there`, as deep as both have the same shape, in the order of `here`; at most `limit` places.
+ * Finds where `here` differs from `there`, as deep as both have the same shape, in the order of `here`. Returns at
+ * most `limit` differences.
  */
 export function differences(here: JsonValue, there: JsonValue, limit: number): JsonDifference[] {
   const found: JsonDifference[] = []

@@ -1,6 +1,6 @@
 import { SluiceError } from '../errors.ts'
 
-/** What JSON can say: inputs, results, and everything kept with a job. */
+/** Anything JSON can express: inputs, results, and everything else stored with a job. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonMap
 
 export type JsonMap = { readonly [key: string]: JsonValue }
@@ -13,18 +13,18 @@ export function isMap(value: JsonValue | undefined): value is JsonMap {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Deeper values are refused: parsers on the way, PostgreSQL's included, run out of stack somewhere beyond. */
+/** Deeper values are rejected because parsers, PostgreSQL's included, run out of stack beyond some depth. */
 export const MAX_JSON_DEPTH = 1000
 
-/** Larger texts are refused. */
+/** Longer texts are rejected. */
 export const MAX_JSON_BYTES = 16 * 1024 * 1024
 
 /**
- * The JSON text of a value that PostgreSQL can store and give back unchanged.
+ * Serializes a value so that PostgreSQL can store it and return it unchanged.
  *
- * `undefined` becomes `null`. Everything JSON would change silently or
- * PostgreSQL cannot hold is refused: NaN and infinities, NUL and lone
- * surrogates in texts, cycles, BigInt, functions, values too deep or too large.
+ * `undefined` becomes `null`. Everything that JSON would change silently or PostgreSQL cannot store is rejected: NaN
+ * and infinities, NUL and unpaired surrogates in texts, cycles, BigInt, functions, and values that are too deep or too
+ * large.
  *
  * @param what Names the value in the error, for example `input of task resize`.
  * @throws {SluiceError} `NOT_STORABLE`
@@ -47,14 +47,14 @@ export function toStorableJson(value: unknown, what: string): string {
   if (text.length > MAX_JSON_BYTES / 4 && byteLength(text) > MAX_JSON_BYTES) {
     throw refuse(what, `it is ${byteLength(text)} bytes long, more than ${MAX_JSON_BYTES}`)
   }
-  // Each test below is a search in native code that nearly always finds nothing.
+  // Each test below is a search in native code that almost never matches.
   if (text.includes('null')) checkNumbers(value, what, 0)
   if (text.includes('\\u0000') || text.includes('\\ud')) checkEscapes(text, what)
   checkDepth(text, what)
   return text
 }
 
-/** JSON writes NaN and the infinities as null: look for them where a null was written. */
+/** JSON writes NaN and infinities as null, so only texts with null need this check. */
 function checkNumbers(value: unknown, what: string, depth: number): void {
   if (typeof value === 'number' && !Number.isFinite(value)) throw refuse(what, `it contains ${value}`)
   if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return
@@ -63,12 +63,12 @@ function checkNumbers(value: unknown, what: string, depth: number): void {
 }
 
 function checkEscapes(text: string, what: string): void {
-  // An even number of backslashes before the u is a text that talks about an escape, not one.
+  // An even number of backslashes before the u escapes a backslash, not a character.
   const found = /(?<!\\)(?:\\\\)*\\u(0000|d[89a-f][0-9a-f]{2})/.exec(text)
   if (found === null) return
   throw refuse(
     what,
-    found[1] === '0000' ? 'it contains a NUL character' : 'it contains half a surrogate pair',
+    found[1] === '0000' ? 'it contains a NUL character' : 'it contains an unpaired surrogate',
   )
 }
 
@@ -89,7 +89,7 @@ export function checkDepth(text: string, what: string): void {
   }
 }
 
-/** Bytes of a text in UTF-8. */
+/** The length of a text in UTF-8. */
 export function byteLength(text: string): number {
   let bytes = text.length
   for (let i = 0; i < text.length; i++) {
@@ -104,7 +104,7 @@ function refuse(what: string, why: string, cause?: unknown): SluiceError {
   return new SluiceError('NOT_STORABLE', `${what} cannot be stored: ${why}`, { cause })
 }
 
-/** A text without the characters PostgreSQL refuses, cut to `max` characters. For errors and log lines. */
+/** Removes characters that PostgreSQL rejects and cuts the text to `max` characters. For errors and log lines. */
 export function toStorableText(text: string, max: number): string {
   const cut = text.length > max ? `${text.slice(0, max)}… (${text.length} characters)` : text
   return isStorable(cut) ? cut : cut.replaceAll('\0', '\u2400').replace(LONE_SURROGATE, '\ufffd')
@@ -112,8 +112,8 @@ export function toStorableText(text: string, max: number): string {
 
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
-/** Whether PostgreSQL can hold a text: no NUL, no half of a surrogate pair. */
+/** Whether PostgreSQL can store a text: no NUL, no unpaired surrogate. */
 export function isStorable(text: string): boolean {
-  // The types of the language level that this is compiled for lack what Node has.
+  // TypeScript's library for this target does not declare a method that Node has.
   return !text.includes('\0') && (text as string & { isWellFormed(): boolean }).isWellFormed()
 }

@@ -1,10 +1,11 @@
 import type { JsonValue } from './json.ts'
 
 /**
- * What a value of type `T` is once it was stored as JSON and read again: a `Date` is a text, a field that may be `undefined` is
- * optional, functions and symbols are gone, and `undefined` itself is `null`.
+ * What a value of type `T` becomes when it is stored as JSON and read back: a `Date` becomes text, a field that may be
+ * `undefined` is optional, functions and symbols disappear, and `undefined` itself becomes `null`.
  *
- *     Jsonified<{ at: Date; note?: string; tags: Set<string> }>   // { at: string; note?: string; tags: Record<string, never> }
+ *     Jsonified<{ at: Date; note?: string; tags: Set<string> }>   // { at: string; note?: string; tags: Record<string,
+ *     never> }
  */
 export type Jsonified<T> = 0 extends T & 1
   ? T
@@ -30,11 +31,11 @@ export type Jsonified<T> = 0 extends T & 1
                       ? JsonifiedFields<T>
                       : never
 
-/** What JSON leaves out of objects, and writes as `null` in lists. */
+/** The types that JSON omits from objects and writes as `null` in lists. */
 // biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing have this type
 type Unstored = undefined | void | symbol | ((...args: never) => unknown)
 
-/** What JSON writes as `{}`. */
+/** The types that JSON writes as `{}`. */
 type Empty =
   | ReadonlyMap<unknown, unknown>
   | ReadonlySet<unknown>
@@ -49,7 +50,7 @@ type JsonifiedFields<T> = Flat<
   }
 >
 
-/** The name of a field that is stored, if it is optional in the result or not as asked for. */
+/** The name of a stored field if its optionality matches `Optional`; otherwise never. */
 type Kept<T, K extends keyof T, Optional extends boolean> = K extends symbol
   ? never
   : unknown extends T[K]

@@ -1,4 +1,4 @@
-/** A line that a running job left. */
+/** A line that a running job wrote to its log. */
 export interface LogLine {
   readonly id: string
   readonly attempt: number
@@ -7,7 +7,7 @@ export interface LogLine {
   readonly line: string
 }
 
-/** How far a running job is. */
+/** The progress of a running job. */
 export interface ProgressNote {
   readonly id: string
   readonly attempt: number

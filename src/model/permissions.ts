@@ -1,7 +1,7 @@
 /**
- * Everything that can be allowed to a key over HTTP.
+ * Every permission that an API key can have.
  *
- * Permissions are public: custom roles name them. Add freely; never rename one.
+ * Permissions are public, because custom roles name them. Add freely; never rename one.
  */
 export const PERMISSIONS = {
   'jobs:submit': 'submit jobs and schedules, and rerun own jobs',
@@ -23,7 +23,7 @@ export const PERMISSION_NAMES = Object.keys(PERMISSIONS) as readonly Permission[
 
 const VIEWER = ['jobs:read', 'jobs:read:all', 'workers:view'] as const
 
-/** The roles that every database has. Others are made by operators. */
+/** The built-in roles. Operators create others. */
 export const ROLES = {
   viewer: VIEWER,
   submitter: ['jobs:submit', 'jobs:read', 'jobs:cancel'],
@@ -43,8 +43,8 @@ export function isPermission(text: string): text is Permission {
 }
 
 /**
- * The permissions that a list of names gives. Who may read everybody's jobs may read their own. A name that this program
- * does not know gives nothing: a newer one may have stored it.
+ * The permissions that a list of names grants. Permission to read all jobs includes own jobs. Unknown names grant
+ * nothing: a newer version may have stored them.
  */
 export function permissionSet(names: Iterable<string>): ReadonlySet<Permission> {
   const set = new Set([...names].filter(isPermission))
@@ -52,7 +52,7 @@ export function permissionSet(names: Iterable<string>): ReadonlySet<Permission> 
   return set
 }
 
-/** What is in `wanted` and not in `held`, in the order of `PERMISSION_NAMES`. */
+/** The permissions in `wanted` that `held` lacks, in the order of `PERMISSION_NAMES`. */
 export function missingPermissions(
   wanted: ReadonlySet<Permission>,
   held: ReadonlySet<Permission>,

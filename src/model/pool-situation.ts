@@ -1,46 +1,46 @@
-/** What is known of a pool at one moment of the database. Times are milliseconds. */
+/** The state of a pool at one time of the database's clock. Times are in milliseconds. */
 export interface PoolSituation {
   readonly min: number
   readonly max: number
-  /** Jobs at once of each worker started for it; 0: no limit of its own. */
+  /** The capacity of each worker started for it. 0 means no limit. */
   readonly capacity: number
   readonly cooldownMs: number
-  /** Workers of it that live and take jobs. */
+  /** Its live workers that take jobs. */
   readonly taking: number
-  /** Workers of it that live and are on their way out, or drained by an operator. */
+  /** Its live workers that are shutting down or drained by an operator. */
   readonly leaving: number
-  /** Of those, the ones that may be told to stay: nobody but the idle rule has sent them away. */
+  /** Those of the leaving workers that may stay, because only the idle rule stopped them. */
   readonly returnable: number
   readonly overflow: readonly LaneOverflow[]
-  /** Jobs that workers on their way for other pools will take of these. */
+  /** How many of the jobs will be taken by workers that are starting for other pools. */
   readonly expected: number
   readonly request: OpenRequest | null
-  /** Requests in a row that brought no worker. */
+  /** Consecutive requests that brought no worker. */
   readonly failures: number
-  /** Since the last request ended; `null`: there was none. */
+  /** Time since the last request ended. `null` if there was none. */
   readonly sinceLastMs: number | null
 }
 
-/** Jobs of a lane that could start, have waited for longer than a moment, and that no worker can take. */
+/** Ready jobs of a lane that have waited for longer than the threshold and that no worker can take. */
 export interface LaneOverflow {
   readonly lane: string
   readonly jobs: number
   readonly waitedMs: number
-  /** How many of them one worker may run at once; `null`: as many as its capacity. */
+  /** How many of them one worker may run at once. `null` means up to its capacity. */
   readonly perWorker: number | null
-  /** Why nobody can. */
+  /** Why no worker can take them. */
   readonly reason: string
 }
 
 export interface OpenRequest {
   readonly wanted: number
-  /** How many the provisioner says it has started; `null` while it has not answered. */
+  /** How many workers the provisioner reports as started. `null` until it has responded. */
   readonly started: number | null
   readonly arrived: number
-  /** Nobody calls the provisioner any more, and nobody has noted an answer. */
+  /** No process is calling the provisioner any more, and no response was recorded. */
   readonly abandoned: boolean
   /** The time limit for arrival has passed. */
   readonly overdue: boolean
-  /** Of those started, how many the provisioner has seen end before they came. */
+  /** How many of the started workers ended before they arrived, according to the provisioner. */
   readonly gone: number
 }

@@ -20,7 +20,7 @@ export type Labels = Readonly<Record<string, string | number | boolean>>
 
 const stored = duration({ min: 1, max: MAX_STORED_MS })
 
-/** A map that is read by `check`, and stored as JSON. */
+/** Reads a map, validates it with `check`, and stores it as JSON. */
 function map<T extends object>(expected: string, check: (value: object) => void): Reader<T, T> {
   const read = (value: unknown) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
@@ -40,37 +40,37 @@ function map<T extends object>(expected: string, check: (value: object) => void)
   }
 }
 
-/** The fields of a pool. The bounds are those of the pools table in the database. */
+/** The fields of a pool. Their bounds match the table `pools`. */
 export const POOL_FIELDS = {
-  /** Who starts workers for it. */
+  /** The provisioner that starts its workers. */
   provisioner: choice('local', 'command', 'ecs', 'kubernetes'),
-  /** What the provisioner has to know. */
-  options: map<Readonly<Record<string, unknown>>>('a map of what its provisioner has to know', (value) => {
+  /** Settings of the provisioner. */
+  options: map<Readonly<Record<string, unknown>>>('a map of settings of its provisioner', (value) => {
     toStorableJson(value, 'options')
   }),
-  /** What workers started for it offer to tasks with `requires`. */
+  /** The labels of its workers, for tasks with `requires`. */
   labels: map<Labels>('a map of text, numbers, true and false', (value) => {
     toStorableJson(checkLabels(value, 'labels'), 'labels')
   }),
-  /** Workers that stay, whatever there is to do. */
+  /** Workers that always stay. */
   min: count({ min: 0 }),
-  /** Workers at once, at most. */
+  /** The most workers at once. */
   max: count({ min: 0 }),
-  /** Jobs at once of each worker started for it. 0: no limit of its own. */
+  /** The capacity of each of its workers. 0 means no limit. */
   capacity: count({ min: 0 }),
-  /** A worker without a job for so long leaves. */
+  /** A worker without a job for this long shuts down. */
   idle: orNone(stored),
-  /** A worker leaves after so long, once what it runs has ended. */
+  /** A worker shuts down after this long, once its jobs have ended. */
   lifetime: orNone(stored),
-  /** Between two requests for workers. */
+  /** The shortest time between two requests for workers. */
   cooldown: duration({ min: 0, max: MAX_STORED_MS }),
-  /** By then a worker that was asked for has come. */
+  /** A requested worker must arrive within this time. */
   arrival: stored,
 } as const
 
 type PoolField = keyof typeof POOL_FIELDS
 
-/** Where each field of a pool is kept: durations become milliseconds. */
+/** The column of each field. Durations are stored in milliseconds. */
 export const POOL_COLUMNS = {
   provisioner: 'provisioner',
   options: 'options',
@@ -84,7 +84,7 @@ export const POOL_COLUMNS = {
   arrival: 'arrivalMs',
 } as const satisfies Readonly<Record<PoolField, keyof PoolSettings>>
 
-/** A pool as a config file or a caller writes it. */
+/** A pool as written in a config file or by a caller. */
 export interface PoolSource {
   readonly provisioner?: 'local' | 'command' | 'ecs' | 'kubernetes' | undefined
   readonly options?: Readonly<Record<string, unknown>> | undefined
@@ -109,17 +109,17 @@ export interface PoolSettings {
   readonly labels: Labels
   readonly min: number
   readonly max: number
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly capacity: number
-  /** null: never. */
+  /** null means never. */
   readonly idleMs: number | null
-  /** null: never. */
+  /** null means never. */
   readonly lifetimeMs: number | null
   readonly cooldownMs: number
   readonly arrivalMs: number
 }
 
-/** What the database fills in too. */
+/** The defaults, equal to those of the database. */
 export const POOL_DEFAULTS: PoolSettings = {
   provisioner: 'local',
   options: {},
@@ -133,10 +133,10 @@ export const POOL_DEFAULTS: PoolSettings = {
   arrivalMs: 120_000,
 }
 
-/** What was given of a pool; the rest is left as it is, or has its default. */
+/** The given fields of a pool. The others keep their value or get the default. */
 export type PoolChange = Partial<PoolSettings>
 
-/** The pools that file and code name, with what they say of each. Adds a problem for every value that cannot work. */
+/** Resolves the pools of file and code. Reports every invalid value. */
 export function resolvePools(
   sources: Sources<{ readonly fleet?: FleetSource | null | undefined }>,
   problems: Problem[],
@@ -164,7 +164,9 @@ export function resolvePools(
   return pools
 }
 
-/** The rule between two fields: min <= max. What is not given has its default; of operators' changes the database sees to it. */
+/**
+ * Enforces min <= max, with defaults for fields that were not given. The database enforces it for operators' changes.
+ */
 export function boundsProblem(
   change: PoolChange,
 ): { readonly field: 'min' | 'max'; readonly message: string } | undefined {

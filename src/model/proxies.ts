@@ -1,11 +1,11 @@
 import type { Reader } from './setting-value.ts'
 
-/** Ranges by name, as the server's parser of proxies knows them. */
+/** The named ranges that the server's proxy parser supports. */
 const NAMED: ReadonlySet<string> = new Set(['loopback', 'linklocal', 'uniquelocal'])
 
 /**
- * The proxies in front of a server whose `X-Forwarded-For` is believed: addresses, ranges such as 10.0.0.0/8, or
- * `loopback`. Everybody cannot be named: then anybody could claim any address.
+ * The proxies whose `X-Forwarded-For` the server trusts: addresses, ranges such as 10.0.0.0/8, or
+ * `loopback`. The range of all addresses is rejected, because then any client could claim any address.
  */
 export const proxies: Reader<string | readonly string[], readonly string[]> = {
   read(value) {

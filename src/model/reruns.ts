@@ -1,24 +1,24 @@
-/** What a retry of many jobs puts in motion. */
+/** What a retry of many jobs would start. */
 export interface Reruns {
-  /** Leaf jobs that run again. */
+  /** Leaf jobs to run again. */
   readonly jobs: number
-  /** Workflows that run again, by name. */
+  /** Workflows to run again, by name. */
   readonly workflows: readonly RerunWorkflow[]
-  /** Jobs left out because their workflow was cancelled on request. */
+  /** Jobs that are skipped because their workflow was cancelled on request. */
   readonly leftOut: number
 }
 
 export interface RerunWorkflow {
   readonly name: string
-  /** Runs of the workflow that run again, each once. */
+  /** Runs of the workflow, each counted once. */
   readonly runs: number
-  /** Leaf jobs of these runs that run again. */
+  /** Leaf jobs to run again in these runs. */
   readonly jobs: number
 }
 
 export const NO_RERUNS: Reruns = { jobs: 0, workflows: [], leftOut: 0 }
 
-/** Both together, the workflow with the most runs first. */
+/** Adds two results, with the workflow that has the most runs first. */
 export function addReruns(one: Reruns, other: Reruns): Reruns {
   const byName = new Map<string, RerunWorkflow>()
   for (const { name, runs, jobs } of [...one.workflows, ...other.workflows]) {

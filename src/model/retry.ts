@@ -1,21 +1,21 @@
 import type { Duration } from './duration.ts'
 
-/** How often a failing job is tried, and how long it waits in between. */
+/** How often a failing job is tried, and the wait between attempts. */
 export interface RetryPolicy {
-  /** Failures in all before the job has failed for good. 1: no second try. */
+  /** Failures after which the job fails for good. 1 means no retry. */
   readonly attempts: number
   readonly backoff: 'exponential' | 'fixed'
   readonly delayMs: number
   readonly maxDelayMs: number
 }
 
-/** The same as tasks and steps write it. */
+/** The retry policy as tasks and steps write it. */
 export interface RetryOptions {
-  /** How often the task may fail before its job has failed; 1: no second try. Default 3. */
+  /** Failures after which the job fails for good. 1 means no retry. Default 3. */
   readonly attempts?: number
-  /** How the wait grows from one try to the next. Default exponential, with jitter. */
+  /** How the wait grows between attempts. Default exponential, with jitter. */
   readonly backoff?: 'exponential' | 'fixed'
-  /** Before the second try. Default 1 s. */
+  /** The wait before the second attempt. Default 1 s. */
   readonly delay?: Duration
   /** The longest wait. Default 1 h. */
   readonly maxDelay?: Duration
@@ -29,13 +29,12 @@ export const DEFAULT_RETRY: RetryPolicy = {
 }
 
 /**
- * The wait before the next try, or `undefined` when there is none left.
+ * The wait before the next attempt, or `undefined` if none is left.
  *
- * Jitter takes up to half of the wait away, so that jobs which failed together
- * do not come back together.
+ * Jitter shortens the wait by up to half, so that jobs which failed together are not retried together.
  *
- * @param failures Failures so far, the present one included.
- * @param random From 0 up to, not including, 1.
+ * @param failures Failures so far, including this one.
+ * @param random From 0 up to, but not including, 1.
  */
 export function retryDelay(policy: RetryPolicy, failures: number, random: number): number | undefined {
   if (failures >= policy.attempts) return undefined

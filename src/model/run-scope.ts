@@ -1,22 +1,22 @@
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, checkWhole, invalidArgument, optionNames } from './argument.ts'
 
-/** What a key with `workers:run` lets its workers do. */
+/** What a key with `workers:run` permits its workers. */
 export interface RunScope {
-  /** Patterns of names, in which `*` stands for any characters. None: no task. */
+  /** Name patterns, in which `*` matches any characters. An empty list matches no task. */
   readonly tasks: readonly string[]
   readonly lanes: readonly string[]
   readonly pools: readonly string[]
-  /** The highest capacity of one worker; null: no limit. */
+  /** The highest capacity of one worker. null means no limit. */
   readonly maxCapacity: number | null
-  /** The smallest rank of a worker: those with the smallest are given jobs first. */
+  /** The lowest rank of a worker. Workers with lower ranks get jobs first. */
   readonly minRank: number
 }
 
-/** What somebody says of it; what is left out is as in `NO_SCOPE`, or stays as it was. */
+/** A change of a scope. Fields that are left out keep their value, or that of `NO_SCOPE`. */
 export type RunScopeOptions = { readonly [K in keyof RunScope]?: RunScope[K] | undefined }
 
-/** A worker as far as its key has a say. */
+/** The parts of a worker that its key restricts. */
 export interface ScopedWorker {
   readonly tasks: readonly string[]
   readonly capacity: number
@@ -24,7 +24,7 @@ export interface ScopedWorker {
   readonly pool: string | null
 }
 
-/** Of a key for which nothing was named: it runs nothing. */
+/** The scope of a key that names nothing: it permits nothing. */
 export const NO_SCOPE: RunScope = { tasks: [], lanes: [], pools: [], maxCapacity: 100, minRank: 0 }
 
 const OPTIONS = optionNames<RunScope>({
@@ -66,7 +66,7 @@ function checkPatterns(value: unknown, name: string): readonly string[] {
   return [...new Set(patterns)]
 }
 
-/** Whether one of the patterns fits the name. */
+/** Whether one of the patterns matches the name. */
 export function allows(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => fits(pattern, name))
 }
@@ -86,8 +86,8 @@ function fits(pattern: string, name: string): boolean {
 }
 
 /**
- * Whether a scope allows nothing that the other does not. A pattern is within another where its text fits it: only a `*` of the
- * wider one can stand for the `*` of the narrower one.
+ * Whether `inner` permits nothing that `outer` does not. A pattern is contained in another that matches its text,
+ * because only a `*` of the wider one can match a `*` of the narrower one.
  */
 export function isWithin(inner: RunScope, outer: RunScope): boolean {
   const within = (field: 'tasks' | 'lanes' | 'pools') =>
@@ -97,7 +97,7 @@ export function isWithin(inner: RunScope, outer: RunScope): boolean {
   return within('tasks') && within('lanes') && within('pools') && bounded && inner.minRank >= outer.minRank
 }
 
-/** @throws {SluiceError} `FORBIDDEN` naming the first thing of a worker that its key does not allow. */
+/** @throws {SluiceError} `FORBIDDEN`, which names the first thing that the key does not permit. */
 export function checkWorkerScope(runs: RunScope, worker: ScopedWorker, keyId: string): void {
   const { tasks, capacity, rank, pool } = worker
   const task = tasks.find((name) => !allows(runs.tasks, name))
@@ -109,7 +109,7 @@ export function checkWorkerScope(runs: RunScope, worker: ScopedWorker, keyId: st
   if (rank < minRank) throw outside(keyId, `rank ${rank}`, 'minRank', [`${minRank}`])
 }
 
-/** @throws {SluiceError} `FORBIDDEN` for a lane that the key does not allow. */
+/** @throws {SluiceError} `FORBIDDEN` for a lane that the key does not permit. */
 export function checkLaneScope(lanes: readonly string[], lane: string, keyId: string, task?: string): void {
   if (allows(lanes, lane)) return
   const what = task === undefined ? `lane "${lane}"` : `lane "${lane}", where task "${task}" runs`
@@ -125,7 +125,7 @@ function outside(
   const bound = allowed.length === 0 ? `no ${field}` : `${field} ${allowed.join(', ')}`
   return new SluiceError(
     'FORBIDDEN',
-    `key ${keyId} does not allow ${what}: it allows ${bound}. Someone with access:manage can change runs.${field} of the key: sluice keys set ${keyId}`,
+    `key ${keyId} does not allow ${what}. It allows ${bound}. An operator with access:manage can change runs.${field} of the key with: sluice keys set ${keyId}`,
     { details: { keyId, argument: `runs.${field}`, allowed } },
   )
 }

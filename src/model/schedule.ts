@@ -10,7 +10,7 @@ const MAX_KEY = 500
 const MAX_TAGS = 50
 const MAX_TAG = 100
 
-/** Every field of a schedule, with how it is read: the same in files, in code, over HTTP and on the command line. */
+/** Every field of a schedule and its reader. Files, code, HTTP and the command line share them. */
 export const SCHEDULE_FIELDS = {
   task: accepted(isNameText, NAME_RULE, 'the name of a task'),
   workflow: accepted(isNameText, NAME_RULE, 'the name of a workflow'),
@@ -44,38 +44,38 @@ export const SCHEDULE_FIELDS = {
 
 type Fields = typeof SCHEDULE_FIELDS
 
-/** A schedule as it is written: exactly one of `task` and `workflow`, and `cron`; the rest may be left out. */
+/** A schedule as written: `cron`, exactly one of `task` and `workflow`, and any of the other fields. */
 export interface ScheduleOptions {
   /** The task it submits. */
   readonly task?: string
-  /** Or the workflow. */
+  /** The workflow it submits. */
   readonly workflow?: string
-  /** When: minute, hour, day of month, month, day of week; with six fields seconds come first. */
+  /** The times: minute, hour, day of month, month, day of week. With six fields, seconds come first. */
   readonly cron?: string
-  /** Whose clocks; `UTC` unless given. */
+  /** The time zone of `cron`. Default `UTC`. */
   readonly timezone?: string
   readonly input?: unknown
-  /** At most one active job per task and key: a firing attaches to it if there is one. */
+  /** At most one active job per task and key. If one is active, a firing attaches to it. */
   readonly key?: string | null
   readonly priority?: number | null
   readonly lane?: string | null
   readonly tags?: readonly string[]
-  /** Its jobs fail if they have not started this long after they could. */
+  /** Its jobs fail if they have not started this long after they became ready. */
   readonly deadline?: InputOf<Fields['deadline']>
-  /** False: its ticks go by. */
+  /** If false, ticks pass without a job. */
   readonly enabled?: boolean
-  /** `skip`: no new job while an earlier one of this schedule has not ended. Default `allow`. */
+  /** `skip` starts no job while an earlier job of this schedule is active. Default `allow`. */
   readonly overlap?: 'allow' | 'skip'
-  /** How many ticks at most are made up for after a time when nobody was there to fire them: the latest. Default 1. */
+  /** How many missed ticks to fire after an outage, latest first. Default 1. */
   readonly catchUp?: number
 }
 
-/** Fields of a schedule that were given, checked; durations in milliseconds. */
+/** The given fields of a schedule, validated. Durations are in milliseconds. */
 export type ScheduleFields = {
   readonly [K in keyof Fields]?: Fields[K] extends Reader<unknown, infer Out> ? Out : never
 }
 
-/** A schedule with nothing left open. */
+/** A schedule with all its values. */
 export interface Schedule {
   readonly task: string | null
   readonly workflow: string | null
@@ -86,7 +86,7 @@ export interface Schedule {
   readonly priority: number | null
   readonly lane: string | null
   readonly tags: readonly string[]
-  /** 0: none, whatever its task says; null: as its task says. */
+  /** 0 means none, even if its task has one. null means the task's. */
   readonly deadlineMs: number | null
   readonly enabled: boolean
   readonly overlap: 'allow' | 'skip'
@@ -94,7 +94,7 @@ export interface Schedule {
 }
 
 /**
- * Checks one field of a schedule.
+ * Reads one field of a schedule.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT`
  */
@@ -103,7 +103,7 @@ export function readScheduleField(field: keyof Fields, value: unknown, name: str
   const problem = field === 'cron' ? cronProblem(value) : undefined
   const read = problem === undefined ? reader.read(value) : undefined
   if (read !== undefined) return read
-  // Says what is wrong with the input, where the reader only knows that something is.
+  // Throws a specific message. The reader only reports that the input is invalid.
   if (field === 'input') toStorableJson(value, name)
   if (problem === undefined) throw invalidArgument(name, value, reader.expected)
   throw new SluiceError('INVALID_ARGUMENT', `${name}: ${show(value)} ${problem}`, {
@@ -111,7 +111,7 @@ export function readScheduleField(field: keyof Fields, value: unknown, name: str
   })
 }
 
-/** What is wrong with the fields of a schedule taken together; `undefined` when nothing is. */
+/** Returns what is wrong with the combination of fields, or `undefined`. */
 export function scheduleProblem(fields: ScheduleFields): string | undefined {
   if (fields.task !== undefined && fields.workflow !== undefined)
     return 'has both task and workflow; remove one'
@@ -121,7 +121,7 @@ export function scheduleProblem(fields: ScheduleFields): string | undefined {
   return undefined
 }
 
-/** What files and programs say, with what operators said instead over it. */
+/** Combines the declared fields with an operator's changes, which override them. */
 export function combineSchedule(declared: ScheduleFields | null, changed: ScheduleFields): ScheduleFields {
   const { task, workflow, ...rest } = declared ?? {}
   const target = 'task' in changed || 'workflow' in changed ? {} : { task, workflow }
@@ -129,7 +129,7 @@ export function combineSchedule(declared: ScheduleFields | null, changed: Schedu
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined))
 }
 
-/** @param fields Without a `scheduleProblem`. */
+/** @param fields Fields without a `scheduleProblem`. */
 export function completeSchedule(fields: ScheduleFields): Schedule {
   return {
     task: fields.task ?? null,
@@ -149,12 +149,12 @@ export function completeSchedule(fields: ScheduleFields): Schedule {
 }
 
 /**
- * Why a tick got no job: the ceiling on active jobs was reached, an earlier job had not ended, the schedule was disabled,
- * nobody was there to fire it in time, or the submission was refused for another reason.
+ * Why a tick created no job: the ceiling on active jobs was reached, an earlier job was active, the schedule was
+ * disabled, no process fired it in time, or the submission was rejected for another reason.
  */
 export type SkipReason = 'ceiling' | 'overlap' | 'disabled' | 'missed' | 'refused'
 
-/** Ticks that get no job, and why. */
+/** Ticks that create no job, and why. */
 export interface PassedTicks {
   readonly count: number
   readonly since: number
@@ -163,26 +163,26 @@ export interface PassedTicks {
 }
 
 export interface FiringPlan {
-  /** Ticks that get a job each, oldest first. */
+  /** Ticks that create one job each, oldest first. */
   readonly fire: readonly number[]
   readonly passed: PassedTicks | undefined
-  /** The first tick that is not due yet. */
+  /** The first tick that is not yet due. */
   readonly next: number | undefined
 }
 
-/** A tick that is found later than this has been missed. Long enough for a restart of everything, or a failover. */
+/** A tick found later than this is missed. The limit allows for a restart of all processes, or a failover. */
 const LATE_MS = 60_000
-/** More passed ticks are not counted one by one: a month of seconds would take minutes, 1000 take 70 ms. */
+/** More passed ticks are not counted one by one: 1000 take 70 ms, and a month of seconds would take minutes. */
 const MAX_COUNTED = 1000
 
 /**
- * What is to be done with the ticks of a schedule that are due.
+ * Decides about the due ticks of a schedule.
  *
- * All that are less than a minute late get their job. Of the older ones as many as `catchUp` says, the latest, those
- * that are not late counted in.
+ * All that are less than a minute late create a job. Of the older ones, the latest `catchUp` do, minus those that are
+ * not late.
  *
- * @param nextAt The first tick that nobody has dealt with.
- * @param ticks Those of its `cron` and `timezone`.
+ * @param nextAt The first unprocessed tick.
+ * @param ticks The ticks of its `cron` and `timezone`.
  */
 export function planFirings(
   schedule: Pick<Schedule, 'cron' | 'timezone' | 'enabled' | 'catchUp'>,
@@ -214,16 +214,16 @@ export function planFirings(
   }
 }
 
-/** A tick that is due, and where its schedule stands once it has been fired. */
+/** A due tick, and the state of its schedule after it fires. */
 export interface PromptTick {
   readonly tick: number
-  /** The tick after it, which may be due as well. */
+  /** The following tick, which may be due as well. */
   readonly next: number | undefined
 }
 
 /**
- * The first tick that is due of a schedule that has missed none: the case of nearly all, which takes two looks for a tick however many
- * are due. `undefined`: `planFirings` decides.
+ * The first due tick of a schedule that has missed none. This is almost always the case, and takes two lookups for a
+ * tick however many schedules are due. Returns `undefined` if `planFirings` must decide.
  */
 export function promptTick(
   schedule: Pick<Schedule, 'cron' | 'timezone' | 'enabled'>,
@@ -236,7 +236,7 @@ export function promptTick(
   return tick === undefined || tick > now ? undefined : { tick, next: ticks.next(tick) }
 }
 
-/** A reader that takes a value as it is, or not at all. */
+/** Creates a reader that accepts a value unchanged or rejects it. */
 function accepted<T>(fits: (value: unknown) => value is T, expected: string, bound = expected): Reader<T, T> {
   const read = (value: unknown) => (fits(value) ? value : undefined)
   return { read, readText: read, expected, bound, format: (value) => String(value) }

@@ -3,23 +3,22 @@ import { show } from './argument.ts'
 import { type Duration, formatDuration, parseDuration } from './duration.ts'
 
 /**
- * How one value of a setting is read, whatever place it came from.
+ * Reads one value of a setting from any source.
  *
- * One reader serves the config file, the environment and options in code, so
- * a bound cannot hold in one place and not in another.
+ * The config file, the environment and options in code use the same reader, so that the same bounds apply everywhere.
  */
 export interface Reader<In, Out> {
-  /** The value in its stored form (durations in milliseconds), or `undefined` when it is not acceptable. */
+  /** Returns the stored form (durations in milliseconds), or `undefined` for an invalid value. */
   read(value: unknown): Out | undefined
-  /** The same for text from the environment, where a number is written in digits. */
+  /** Reads text from the environment, where numbers are written in digits. */
   readText(text: string): Out | undefined
-  /** What would be right. Completes the sentence "write ...". */
+  /** What would be correct. Completes the sentence "write ...". */
   readonly expected: string
-  /** The same in short, for tables: `>= 0`. */
+  /** The bound in short, for tables: `>= 0`. */
   readonly bound: string
-  /** The text a person would write for a stored value. */
+  /** Formats a stored value as a person would write it. */
   format(value: Out): string
-  /** Never set. Carries the type a writer may use, for `InputOf`. */
+  /** Never set. Carries the input type for `InputOf`. */
   readonly input?: In
 }
 
@@ -32,7 +31,10 @@ export const MAX_TIMER_MS = 24 * 86_400_000
 /** For times that only the database compares: 100 years. */
 export const MAX_STORED_MS = 36_500 * 86_400_000
 
-/** A whole number within bounds. @param bounds `namesMax`: messages name the upper bound even where it is only that of the database. */
+/**
+ * Reads a whole number within bounds. @param bounds `namesMax`: messages name the upper bound even if it is only the
+ * database's.
+ */
 export function count(bounds: { min: number; max?: number; namesMax?: true }): Reader<number, number> {
   const { min, max = MAX_COUNT, namesMax = max !== MAX_COUNT } = bounds
   const upper = max === MAX_COUNT ? '' : `, <= ${max}`
@@ -47,7 +49,7 @@ export function count(bounds: { min: number; max?: number; namesMax?: true }): R
   }
 }
 
-/** A length of time in whole milliseconds, within bounds. */
+/** Reads a duration in whole milliseconds, within bounds. */
 export function duration(bounds: { min: number; max: number }): Reader<Duration, number> {
   const { min, max } = bounds
   const upper = formatDuration(max)
@@ -58,7 +60,7 @@ export function duration(bounds: { min: number; max: number }): Reader<Duration,
   }
   return {
     read,
-    // Text needs its unit, so that SLUICE_HEARTBEAT=5 is refused and not taken for 5 ms.
+    // Text requires a unit, so that SLUICE_HEARTBEAT=5 is rejected instead of read as 5 ms.
     readText: read,
     expected: `a duration ${min === 1 ? 'above 0 and' : `from ${formatDuration(min)}`} up to ${upper}, such as 500ms, 15s, 10m, 4h or 7d`,
     bound: `${min === 1 ? '> 0' : `>= ${formatDuration(min)}`}, <= ${upper}`,
@@ -66,7 +68,7 @@ export function duration(bounds: { min: number; max: number }): Reader<Duration,
   }
 }
 
-/** Takes smaller values for the smallest that works. */
+/** Raises smaller values to the smallest that works. */
 export function noLessThan<In>(reader: Reader<In, number>, least: number): Reader<In, number> {
   const raise = (value: number | undefined) => (value === undefined ? undefined : Math.max(least, value))
   return {
@@ -84,7 +86,7 @@ function durationOrUndefined(value: Duration): number | undefined {
   }
 }
 
-/** Lets a value also be a word with a meaning of its own, such as `cores`. */
+/** Also accepts a word with its own meaning, such as `cores`. */
 export function orWord<In, Out, const W extends string>(
   reader: Reader<In, Out>,
   word: W,
@@ -99,7 +101,7 @@ export function orWord<In, Out, const W extends string>(
   }
 }
 
-/** Lets a value be absent on purpose: `none`, or null. */
+/** Also accepts `none` or null. */
 export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | null, Out | null> {
   return {
     read: (value) => (value === 'none' || value === null ? null : reader.read(value)),
@@ -110,7 +112,7 @@ export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | n
   }
 }
 
-/** A module and, after `#`, the function in it that is meant. */
+/** Reads a module path and, after `#`, the name of a function in it. */
 export const moduleFunction: Reader<string, string> = {
   read: (value) =>
     typeof value === 'string' && value.trim() !== '' && !value.includes('\0') ? value.trim() : undefined,
@@ -129,7 +131,7 @@ export const flag: Reader<boolean, boolean> = {
   format: String,
 }
 
-/** One of a few words. */
+/** Reads one of several words. */
 export function choice<const W extends string>(...words: readonly W[]): Reader<W, W> {
   const list = words.join(' or ')
   const read = (value: unknown) => words.find((word) => word === value)
@@ -142,7 +144,7 @@ export function choice<const W extends string>(...words: readonly W[]): Reader<W
   }
 }
 
-/** The names of lanes, tasks and budgets, as the database checks them too. */
+/** The names of lanes, tasks and budgets. The database checks the same pattern. */
 export const NAME_PATTERN = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
 export const NAME_RULE =
   'a name of 1 to 100 letters, digits, "_", "-" or ".", starting with a letter or "_", and not __proto__'
@@ -151,7 +153,7 @@ export function isName(text: string): boolean {
   return text !== '__proto__' && NAME_PATTERN.test(text)
 }
 
-/** What was found in a file, in a few words and never long: it ends up in an error message. */
+/** Describes a value from a file in a few words, for an error message. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   return typeof value === 'object' && !Array.isArray(value) ? 'a map' : show(value)
@@ -160,21 +162,21 @@ export function describe(value: unknown): string {
 /** Keys and list positions, from the top of a config: `['lanes', 'interactive', 'tasks', 0]`. */
 export type Path = readonly (string | number)[]
 
-/** Where in a file something is written. Line and column count from 1; modules have neither. */
+/** A position in a file. Line and column count from 1. Modules have neither. */
 export interface Place {
   readonly file: string
   readonly line?: number
   readonly column?: number
 }
 
-/** Where a key or its value is written; the nearest known place above it when it is not written itself. */
+/** Returns where a key or its value is written, or the nearest known position above it. */
 export type Locate = (path: Path, part: 'key' | 'value') => Place | undefined
 
 export interface Problem {
   /** `lanes.interactive.slots`, or the environment variable or option that holds the value. */
   readonly path: string
   readonly place?: Place | undefined
-  /** What was found and what would be right. */
+  /** What was found and what would be correct. */
   readonly message: string
 }
 
@@ -192,10 +194,10 @@ export function formatPlace(place: Place): string {
   return place.line === undefined ? place.file : `${place.file}:${place.line}:${place.column ?? 1}`
 }
 
-// A generated file can be wrong in every line; nobody reads more than this at once.
+// The most problems in one message. A generated file can be wrong in every line.
 const MAX_LISTED = 100
 
-/** One `INVALID_CONFIG` that tells all problems, one a line. `details.problems` has the same as data. */
+/** Creates one `INVALID_CONFIG` error with all problems, one per line. `details.problems` has them as data. */
 export function invalidConfig(problems: readonly Problem[], cause?: unknown): SluiceError {
   const lines = problems.slice(0, MAX_LISTED).map((problem) => {
     const place = problem.place === undefined ? '' : `${formatPlace(problem.place)}: `

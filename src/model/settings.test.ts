@@ -102,7 +102,7 @@ describe('precedence', () => {
 describe('lanes', () => {
   test('a variable whose lane is near a known one is refused with what was meant', () => {
     expect(problemsOf({ environment: { SLUICE_LANE_INTERCTIVE_SLOTS: '7' } })).toEqual([
-      'SLUICE_LANE_INTERCTIVE_SLOTS: there is no lane interctive; did you mean SLUICE_LANE_INTERACTIVE_SLOTS? Otherwise declare the lane in the config file',
+      'SLUICE_LANE_INTERCTIVE_SLOTS: lane interctive does not exist; did you mean SLUICE_LANE_INTERACTIVE_SLOTS? Otherwise, declare the lane in the config file',
     ])
     const file = { lanes: { image: {} } }
     expect(problemsOf({ file, environment: { SLUICE_LANE_IMAGES_SLOTS: '7' } })).toHaveLength(1)
@@ -179,13 +179,13 @@ describe('lanes', () => {
   test('a variable that could mean two lanes is refused', () => {
     const environment = { [laneVariable('a-b')]: '1' }
     expect(problemsOf({ file: { lanes: { 'a-b': {}, a_b: {} } }, environment })).toEqual([
-      'SLUICE_LANE_A_B_SLOTS: means each of the lanes a-b, a_b; set their slots in the config file and remove the variable',
+      'SLUICE_LANE_A_B_SLOTS: matches several lanes (a-b, a_b); set their slots in the config file and remove the variable',
     ])
   })
 
   test('a variable of a lane other than its slots is refused, not ignored', () => {
     expect(problemsOf({ environment: { SLUICE_LANE_SYSTEM_POLL: '2s' } })[0]).toContain(
-      'set the rest in the config file',
+      'Set other fields in the config file',
     )
   })
 
@@ -322,7 +322,7 @@ test('a variable whose name is nearly right is refused, and so are slots of a la
     'SLUICE_CAPACTIY: is not a variable of Sluice; did you mean SLUICE_CAPACITY?',
     'SLUICE_LANES_IMAGES_SLOTS: is not a variable of Sluice; the slots of a lane are set with SLUICE_LANE_IMAGES_SLOTS',
     'SLUICE_IMAGES_SLOTS: is not a variable of Sluice; the slots of a lane are set with SLUICE_LANE_IMAGES_SLOTS',
-    'SLUICE_LANES: is not a variable of Sluice; of a lane, only SLUICE_LANE_<NAME>_SLOTS is read: set the rest in the config file',
+    'SLUICE_LANES: is not a variable of Sluice; the only lane variable is SLUICE_LANE_<NAME>_SLOTS. Set other fields in the config file',
   ])
 })
 

@@ -25,7 +25,7 @@ import {
 import { suggest } from './suggest.ts'
 import { isSet, type JudgedVariables, judgeVariables } from './unknown-variables.ts'
 
-/** One setting of the whole system: its key in the config file, its variable, its default and its bound. */
+/** A setting of the whole system: its key in the config file, variable, default and bounds. */
 export interface Setting<In, Out> {
   readonly key: string
   readonly environment: string
@@ -42,68 +42,70 @@ const timer = duration({ min: 1, max: MAX_TIMER_MS })
 const grace = duration({ min: 0, max: MAX_TIMER_MS })
 const stored = duration({ min: 1, max: MAX_STORED_MS })
 
-/** Every setting that is not about one lane or one task. `docs/reference/configuration.md` shows this table. */
+/** All settings except those of lanes and tasks. `docs/reference/configuration.md` shows this table. */
 export const SETTINGS = {
-  /** Leaf jobs one worker runs at once. 0: no limit of its own. */
+  /** The most leaf jobs that one worker runs at once. 0 means no limit. */
   capacity: setting('capacity', count({ min: 0 }), 1),
   /** The most processes of one worker's process pool. */
   processes: setting('processes', orWord(count({ min: 1 }), 'cores', 0), 0),
   /** What each process of a process pool loads and calls before it takes jobs. */
   initialiser: setting('initialiser', orNone(moduleFunction), null),
-  /** How often a worker says that it lives. The same for all workers. */
+  /** How often a worker reports that it is alive. The same for all workers. */
   heartbeat: setting('heartbeat', timer, 5000),
-  /** How long a lease lives without a heartbeat, in lanes that do not say otherwise. */
+  /** How long a lease lives without a heartbeat, in lanes that do not set it. */
   stale: setting('stale', timer, 15_000),
-  /** Jobs claimed in one round trip, at most. */
+  /** The most jobs claimed in one round trip. */
   cycleMax: setting('cycleMax', count({ min: 1 }), 200),
-  /** Between asking a running program or process to stop and killing it. */
+  /** The time between asking a running program or process to stop and killing it. */
   grace: setting('grace', grace, 10_000),
-  /** How long a closing worker lets its jobs run on before it stops them. */
+  /** How long a closing worker lets its jobs continue before it stops them. */
   shutdownGrace: setting('shutdownGrace', grace, 30_000),
   /** How long finished jobs are kept. */
   retention: setting('retention', stored, 7 * 86_400_000),
-  /** How long the audit is kept. Lines of submissions go with their jobs. */
+  /** How long the audit log is kept. Entries of submissions are removed with their jobs. */
   auditRetention: setting('auditRetention', stored, 365 * 86_400_000),
-  /** Schedules that one owner may have; those of files and programs do not count. */
+  /** The most schedules of one owner. Schedules of files and programs do not count. */
   schedulesPerOwner: setting('schedulesPerOwner', count({ min: 1 }), 1000),
-  /** How far apart the ticks of a schedule must be that a key without workers:manage creates or changes. */
+  /** The shortest interval between ticks of a schedule created or changed by a key without workers:manage. */
   scheduleInterval: setting('scheduleInterval', timer, 60_000),
-  /** Jobs that a workflow may have below it, over all levels. */
+  /** The most jobs below a workflow, over all levels. */
   childrenPerTree: setting('childrenPerTree', count({ min: 1 }), 1_000_000),
-  /** Levels of workflows, groups and fan-outs below a workflow. */
+  /** The most levels of workflows, groups and fan-outs below a workflow. */
   treeDepth: setting('treeDepth', count({ min: 1 }), 1000),
-  /** How long a job may wait for capacity, where neither submission nor task says otherwise. */
+  /** How long a job may wait to start, if neither the submission nor the task sets it. */
   deadline: setting('deadline', orNone(stored), null),
-  /** Root jobs that may wait of each task that draws from budgets, where nothing is said of that task. */
+  /** The most waiting root jobs of a task that uses budgets, if the task has no limit of its own. */
   maxQueued: setting('maxQueued', count({ min: 1 }), 500),
-  /** Proxies in front of a server, whose word about the address of a caller is taken. */
+  /** The proxies whose `X-Forwarded-For` the server trusts. */
   trustProxy: setting('trustProxy', orNone(proxies), null),
 } as const
 
-/** Variables of settings whose engine this version does not have. Refused, so that no limit is ignored in silence. */
+/**
+ * Variables of settings that this version does not support. They are rejected, so that no limit is silently ignored.
+ */
 export const UNSUPPORTED_VARIABLES: readonly string[] = []
 
-/** The fields of a lane. The bounds are those of the lanes table in the database. */
+/** The fields of a lane. Their bounds match the table `lanes`. */
 export const LANE_FIELDS = {
-  /** Jobs that run at once in the whole system. 0: none start. */
+  /** The most jobs that run at once in the whole system. 0 starts none. */
   slots: orNone(count({ min: 0 })),
-  /** Jobs that run at once in each worker. Stored as 0 for `cores` and as -1 for `capacity`. */
+  /** The most jobs that run at once in each worker. Stored as 0 for `cores` and as -1 for `capacity`. */
   perWorker: orNone(orWord(orWord(count({ min: 0 }), 'cores', 0), 'capacity', -1)),
-  /** How often an idle worker looks for work that no hint announced. 0: as often as it may. */
+  /** How often an idle worker looks for jobs that no hint announced. 0 means as often as possible. */
   poll: noLessThan(duration({ min: 0, max: 3_600_000 }), 10),
   /** How long a lease lives without a heartbeat. Must be greater than twice the heartbeat. */
   stale: timer,
-  /** False: running jobs end, no new one starts. */
+  /** If false, the lane is paused: running jobs continue, and none starts. */
   enabled: flag,
-  /** A waiting job gains 1 priority each time this much has passed. */
+  /** Raises a waiting job's priority by 1 every interval. */
   ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
-  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
+  /** Which free worker gets a job: the first in order, or the one with the fewest running jobs. */
   placement: choice('fill', 'spread'),
-  /** Jobs a worker may be assigned beyond its slots. Stored as 0 for `off`. */
+  /** How many jobs a worker may prefetch beyond its slots. Stored as 0 for `off`. */
   prefetch: orWord(count({ min: 0, max: 1000 }), 'off', 0),
 } as const
 
-/** Where each field of a lane is kept: durations become milliseconds. */
+/** The column of each field. Durations are stored in milliseconds. */
 export const LANE_COLUMNS = {
   slots: 'slots',
   perWorker: 'perWorker',
@@ -115,10 +117,10 @@ export const LANE_COLUMNS = {
   prefetch: 'prefetch',
 } as const satisfies Readonly<Record<keyof typeof LANE_FIELDS, keyof LaneSettings>>
 
-/** Jobs a worker may be assigned beyond its slots, in lanes that do not set `prefetch`. The default of the column, too. */
+/** How many jobs a worker prefetches in lanes that do not set `prefetch`. Also the default of the column. */
 export const DEFAULT_PREFETCH = 1000
 
-/** The lanes that always exist, as the database starts with them. */
+/** The lanes that always exist, with their initial values. */
 export const LANE_DEFAULTS = {
   interactive: { slots: 2, perWorker: null, pollMs: 2000 },
   maintenance: { slots: 1, perWorker: null, pollMs: 15_000 },
@@ -126,12 +128,12 @@ export const LANE_DEFAULTS = {
   default: { slots: null, perWorker: -1, pollMs: 2000 },
 } as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
 
-/** The fields of a lane as a config file or a caller writes them. */
+/** The fields of a lane as written in a config file or by a caller. */
 export type LaneSource = {
   readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined
 }
 
-/** Settings as a config file or a caller writes them. A checked `Config` is one. */
+/** Settings as written in a config file or by a caller. A validated `Config` is one. */
 export type SettingsSource = {
   readonly [K in keyof typeof SETTINGS]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
 } & {
@@ -140,11 +142,11 @@ export type SettingsSource = {
   readonly fleet?: FleetSource | null | undefined
 } & BudgetsSource
 
-/** The settings a process works with. */
+/** The settings of a process. */
 export interface Settings {
-  /** 0: no limit. */
+  /** 0 means no limit. */
   readonly capacity: number
-  /** 0: as many as there are cores. */
+  /** 0 means the number of cores. */
   readonly processes: number
   /** A path and, after `#`, a function. */
   readonly initialiser: string | null
@@ -164,39 +166,39 @@ export interface Settings {
   readonly admission: AdmissionSettings
   readonly budgets: ReadonlyMap<string, BudgetSettings>
   readonly models: readonly ModelSettings[]
-  /** What was given of each pool of workers. */
+  /** The given fields of each pool. */
   readonly pools: ReadonlyMap<string, PoolChange>
-  /** Of tasks that draw from budgets. */
+  /** For tasks that use budgets. */
   readonly maxQueued: number
-  /** Proxies in front of a server; null: none. */
+  /** Trusted proxies of a server. null means none. */
   readonly trustProxy: readonly string[] | null
-  /** Which were set by option, environment or file. The rest are defaults and overwrite nothing in the database. */
+  /** The settings that were given. The rest are defaults and do not overwrite values in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
 }
 
 export interface LaneSettings {
-  /** null: no limit. */
+  /** null means no limit. */
   readonly slots: number | null
-  /** null: no limit; 0: the worker's number of cores; -1: its capacity, or its cores where it has none. */
+  /** null: no limit. 0: the worker's number of cores. -1: its capacity, or its cores if it has none. */
   readonly perWorker: number | null
   readonly pollMs: number
   readonly staleMs: number
   readonly enabled: boolean
-  /** null: off. */
+  /** null means off. */
   readonly ageingMs: number | null
-  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
+  /** Which free worker gets a job: the first in order, or the one with the fewest running jobs. */
   readonly placement: 'fill' | 'spread'
-  /** Jobs a worker may be assigned beyond its slots; 0: none. */
+  /** How many jobs a worker may prefetch beyond its slots. 0 means none. */
   readonly prefetch: number
   readonly given: ReadonlySet<keyof typeof LANE_FIELDS>
 }
 
 /**
- * The settings in force: option before environment before file before default.
+ * Resolves the settings: options override the environment, which overrides the file, which overrides defaults.
  *
- * Every value that was given is checked, also one that another overrides.
+ * Every given value is validated, even one that another overrides.
  *
- * @throws {SluiceError} `INVALID_CONFIG`, one error that names all problems and what to change for each.
+ * @throws {SluiceError} `INVALID_CONFIG`, one error that lists all problems and how to fix each.
  */
 export function resolveSettings(sources: Sources<SettingsSource>): Settings {
   const problems: Problem[] = []
@@ -243,12 +245,12 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
   return settings
 }
 
-/** How long jobs may wait whose tasks, of this program, say nothing: null leaves it to the database, 0 is no deadline. */
+/** The start deadline for this program's tasks that do not set one. null leaves it to the database; 0 means none. */
 export function defaultDeadline({ deadlineMs, given }: Settings): number | null {
   return given.has('deadline') ? (deadlineMs ?? 0) : null
 }
 
-/** Variables that begin with `SLUICE_`, that nothing reads and that are not near any that is read. */
+/** Variables that begin with `SLUICE_`, are not read, and do not resemble any that is. */
 export function unknownVariables(
   environment: Readonly<Record<string, string | undefined>>,
 ): readonly string[] {
@@ -276,7 +278,7 @@ function resolveLanes(
     for (const name of Object.keys(source?.lanes ?? {})) names.add(name)
   }
   const variables = laneVariables(sources.environment ?? {}, names, problems)
-  // Lanes without a threshold of their own share the general one, and its problem is told once.
+  // Lanes without their own value share the general one, and its problem is reported once.
   const thresholds = new Set([stale])
   const lanes = new Map<string, LaneSettings>()
   for (const name of names) {
@@ -331,7 +333,7 @@ function resolveLane(
   return { settings, threshold }
 }
 
-/** A lane of which only the slots are known. */
+/** The settings of a new lane if only its slots are known. */
 export function newLane(slots: number | null): Omit<LaneSettings, 'given' | 'staleMs'> {
   return {
     slots,
@@ -344,17 +346,17 @@ export function newLane(slots: number | null): Omit<LaneSettings, 'given' | 'sta
   }
 }
 
-/** Something must bound a lane of the user's own: its slots, else the capacity or the cores of each worker. */
+/** A user's lane needs some bound: its slots, or else the capacity or the cores of each worker. */
 function perWorkerBy(slots: number | null): number | null {
   return slots === null ? -1 : null
 }
 
-/** The variable that sets a lane's slots: `my-lane` is `SLUICE_LANE_MY_LANE_SLOTS`. */
+/** The variable for a lane's slots: `my-lane` becomes `SLUICE_LANE_MY_LANE_SLOTS`. */
 export function laneVariable(name: string): string {
   return `SLUICE_LANE_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}_SLOTS`
 }
 
-/** Which variable speaks about which lane. Adds to `names` the lanes only the environment knows. */
+/** Maps variables to lanes. Adds lanes that only the environment names to `names`. */
 function laneVariables(
   environment: Readonly<Record<string, string | undefined>>,
   names: Set<string>,
@@ -369,21 +371,21 @@ function laneVariables(
       problems.push({
         path: variable,
         message:
-          'not a known variable; of a lane, only SLUICE_LANE_<NAME>_SLOTS is read: set the rest in the config file',
+          'not a known variable; the only lane variable is SLUICE_LANE_<NAME>_SLOTS. Set other fields in the config file',
       })
     } else if (lanes.length > 1) {
       problems.push({
         path: variable,
-        message: `means each of the lanes ${lanes.join(', ')}; set their slots in the config file and remove the variable`,
+        message: `matches several lanes (${lanes.join(', ')}); set their slots in the config file and remove the variable`,
       })
     } else {
       const name = lanes[0] ?? match[1]!.toLowerCase()
-      // A short name is near many others.
+      // A short name resembles many others.
       const near = lanes.length > 0 || name.length < 4 ? undefined : suggest(name, [...names])
       if (near !== undefined) {
         problems.push({
           path: variable,
-          message: `there is no lane ${name}; did you mean ${laneVariable(near)}? Otherwise declare the lane in the config file`,
+          message: `lane ${name} does not exist; did you mean ${laneVariable(near)}? Otherwise, declare the lane in the config file`,
         })
         continue
       }

@@ -1,22 +1,22 @@
 /**
- * What a reader of the database could see at a moment: which transactions had ended.
+ * Which transactions a reader of the database saw as ended.
  *
- * A row written by a transaction that a snapshot does not include has changed since.
+ * A row written by a transaction that the snapshot does not include has changed since.
  */
 export interface Snapshot {
-  /** All transactions below had ended. */
+  /** All transactions below this had ended. */
   readonly min: bigint
-  /** No transaction from here on had begun. */
+  /** No transaction from this one on had begun. */
   readonly max: bigint
-  /** Those in between that had not ended. */
+  /** The transactions in between that had not ended. */
   readonly running: readonly bigint[]
 }
 
 const HALF_WORD = 1n << 32n
-/** Transactions 0 to 2 are none: rows that were frozen long ago. */
+/** Transactions 0 to 2 are reserved. They mark rows that were frozen long ago. */
 const FIRST_REAL = 3n
 
-/** Reads `pg_snapshot` as PostgreSQL writes it: `10:20:10,14`. */
+/** Parses `pg_snapshot` as PostgreSQL writes it: `10:20:10,14`. */
 export function parseSnapshot(text: string): Snapshot {
   const [min, max, running] = text.split(':')
   return {
@@ -26,7 +26,7 @@ export function parseSnapshot(text: string): Snapshot {
   }
 }
 
-/** The transaction that wrote a row, of which the row keeps only the lower half, as somebody sees it with this snapshot. */
+/** Completes a row's transaction id, of which the row stores only the lower half, relative to this snapshot. */
 export function wholeXid(half: string, seenWith: Snapshot): bigint {
   const xid = BigInt(half)
   if (xid < FIRST_REAL) return 0n
@@ -38,12 +38,12 @@ export function includes(snapshot: Snapshot, xid: bigint): boolean {
   return xid < snapshot.min || (xid < snapshot.max && !snapshot.running.includes(xid))
 }
 
-/** As a short text of letters, digits and dots: `a.3.0.1` for the snapshot `10:13:10,11`. */
+/** Encodes a snapshot with letters, digits and dots: `a.3.0.1` for `10:13:10,11`. */
 export function shortSnapshot({ min, max, running }: Snapshot): string {
   return [min, max - min, ...running.map((xid) => xid - min)].map((number) => number.toString(36)).join('.')
 }
 
-/** Reads such a text; `undefined` when it is none. */
+/** Decodes such a text. Returns `undefined` if it is not valid. */
 export function readShortSnapshot(text: string): Snapshot | undefined {
   const parts = text.split('.')
   if (parts.length < 2 || !parts.every((part) => /^[0-9a-z]{1,13}$/.test(part))) return undefined

@@ -1,8 +1,9 @@
 import type { StackFrame } from './error-detail.ts'
 
 /**
- * The frames in an error's stack as V8 writes it, the innermost first. Where some are of the task's own code, those outside the outermost of them are left out: they
- * are of Sluice, or of a library that called the task's code, and the same for every error. `foreign`: beginnings of paths that are not the task's own code.
+ * Parses the frames of a V8 stack, innermost first. If some belong to the task's code, frames outside the outermost of
+ * them are dropped: they are Sluice's, or of a library that called the task, and the same for every error. `foreign`
+ * lists prefixes of paths that are not the task's code.
  */
 export function stackFrames(stack: string, foreign: readonly string[], most: number): StackFrame[] {
   const frames: StackFrame[] = []

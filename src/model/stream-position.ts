@@ -1,27 +1,27 @@
 import { readShortSnapshot, type Snapshot, shortSnapshot } from './snapshot.ts'
 
-/** How far somebody has read of a stream about a job or a tree: any server can go on from it. */
+/** How far a reader has read a stream of a job or a tree. Any server can continue from it. */
 export interface StreamPosition {
-  /** Log lines up to this id have been told. */
+  /** Log lines up to this id have been sent. */
   readonly line: number
-  /** What this snapshot includes has been told; none: nothing has. */
+  /** Everything that this snapshot includes has been sent. Absent if nothing has. */
   readonly seen: Snapshot | undefined
-  /** The next look is told up to this job, and whether its progress is. */
+  /** The next read has been sent up to this job, with or without its progress. */
   readonly part: StreamPart | undefined
-  /** The last event has been told. */
+  /** The last event has been sent. */
   readonly ended: boolean
 }
 
 export interface StreamPart {
   readonly job: bigint
-  /** 0: its state; 1: its progress too. */
+  /** 0: its state. 1: its progress, too. */
   readonly half: 0 | 1
   readonly snapshot: Snapshot
 }
 
 export const START: StreamPosition = { line: 0, seen: undefined, part: undefined, ended: false }
 
-/** The `id:` of an event. */
+/** Encodes a position as the `id:` of an event. */
 export function writePosition({ line, seen, part, ended }: StreamPosition): string {
   const told = seen === undefined ? '' : shortSnapshot(seen)
   const base = `${line}~${told}`
@@ -29,7 +29,7 @@ export function writePosition({ line, seen, part, ended }: StreamPosition): stri
   return part === undefined ? base : `${base}~${part.job}~${part.half}~${shortSnapshot(part.snapshot)}`
 }
 
-/** Reads the `Last-Event-ID` of a client; `undefined` when no server has written it. */
+/** Decodes a client's `Last-Event-ID`. Returns `undefined` if no server wrote it. */
 export function readPosition(text: string): StreamPosition | undefined {
   const [line, told, ...rest] = text.split('~')
   if (line === undefined || told === undefined || !/^\d{1,15}$/.test(line) || text.length > 20_000)

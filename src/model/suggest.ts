@@ -1,14 +1,14 @@
 /**
- * The known word somebody most likely meant, or `undefined` when none is near.
+ * Returns the known word that was most likely meant, or `undefined` if none is close.
  *
- * Spelling variants (`cycle_max`, `CycleMax`) count as the same word; otherwise one slip per three
- * letters is forgiven, where a slip is a letter added, missing, wrong, or swapped with its neighbour.
+ * Spelling variants (`cycle_max`, `CycleMax`) count as the same word. Otherwise one typo per three letters is allowed,
+ * where a typo is a letter added, missing, wrong, or swapped with its neighbour.
  */
 export function suggest(word: string, known: readonly string[]): string | undefined {
   const plain = simplify(word)
   const same = known.find((candidate) => simplify(candidate) === plain)
   if (same !== undefined) return same
-  // Distance costs the product of the lengths: a pasted paragraph as a key is not worth it.
+  // The distance costs the product of the lengths, which is too slow for a pasted paragraph.
   if (plain.length > 40) return undefined
   let best: string | undefined
   let bestSlips = Math.max(1, Math.floor(plain.length / 3)) + 1

@@ -1,14 +1,17 @@
 import { choice, count, duration, flag, MAX_STORED_MS, MAX_TIMER_MS, orNone } from './setting-value.ts'
 
-/** How long a job may wait for its start; null: for ever. What is left out leaves it to the task, the settings, the database. */
+/**
+ * How long a job may wait to start. null means forever. If left out, the task's, the settings' or the database's value
+ * applies.
+ */
 export const DEADLINE = orNone(duration({ min: 1, max: MAX_STORED_MS }))
 
-/** The same as it is stored: 0 is none, so that null can mean that nothing was said. */
+/** The stored form: 0 means none, so that null can mean not given. */
 export function storedDeadline(ms: number | null | undefined): number | undefined {
   return ms === null ? 0 : ms
 }
 
-/** How a task is tried again, wherever that is written: in code, in the config file, at a step of a workflow. */
+/** The retry fields of a task, in code, in the config file and at workflow steps. */
 export const RETRY_FIELDS = {
   attempts: count({ min: 1, max: 32_767 }),
   backoff: choice('exponential', 'fixed'),
@@ -16,7 +19,7 @@ export const RETRY_FIELDS = {
   maxDelay: duration({ min: 0, max: MAX_STORED_MS }),
 } as const
 
-/** The other fields of a task. The bounds are those of the tables in the database, and of Node's timers. */
+/** The other fields of a task. Their bounds match the tables in the database and Node's timers. */
 export const TASK_FIELDS = {
   priority: count({ min: -1_000_000, max: 1_000_000 }),
   timeout: duration({ min: 1, max: MAX_TIMER_MS }),
@@ -29,7 +32,7 @@ export const TASK_FIELDS = {
   parallel: count({ min: 1, max: 10_000 }),
 } as const
 
-/** What a model is called: `llama3.1:8b`, `org/name`. */
+/** The rule for model names, such as `llama3.1:8b` and `org/name`. */
 export const MODEL_RULE = 'the name of a model: text of 1 to 200 characters without control characters'
 
 export function isModelName(value: unknown): value is string {

@@ -1,4 +1,4 @@
-/** A task in a lane as one text, for maps: how fast jobs end, and how many are assigned, is kept for each. */
+/** A map key for a task in a lane. Throughput and prefetch are tracked per key. */
 export function taskInLane(task: string, lane: string): string {
   return `${task}\n${lane}`
 }

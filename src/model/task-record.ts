@@ -1,29 +1,31 @@
 import type { StoredAmount } from './amount.ts'
 
-/** What the database has to know of a task: enough to submit it from any language and to judge a loss. */
+/** What the database needs to know about a task to accept submissions from any language and to handle losses. */
 export interface TaskRecord {
   readonly name: string
   readonly lane: string
-  /** Who says so: the config file, or code. Absent or null: nobody, and a lane that a file gave the task stays. */
+  /** Whether the config file or code sets the lane. Absent or null: neither, and a lane from a file is kept. */
   readonly laneFrom?: 'file' | 'code' | null
   readonly model: string | null
   readonly requires: Readonly<Record<string, unknown>>
   readonly priority: number
-  /** Null: nobody says, and what is known of it stays; no approval where nothing is known. */
+  /** Null: not given, and the stored value is kept. Default: no approval. */
   readonly approval: boolean | null
-  /** Whether each owner has keys of their own. Absent or null: nobody says, and what is known of it stays; shared where nothing is known. */
+  /**
+   * Whether each owner has separate keys. Absent or null: not given, and the stored value is kept. Default: shared.
+   */
   readonly keys?: 'shared' | 'owner' | null
-  /** Whether submissions may name no other lane. Absent or null: nobody says, and what is known of it stays. */
+  /** Whether submissions must not name another lane. Absent or null: not given, and the stored value is kept. */
   readonly laneFixed?: boolean | null
-  /** 0: none; null: as the database says. */
+  /** 0 means none. null means the database's default. */
   readonly deadlineMs: number | null
   readonly maxLosses: number
   readonly onLost: 'retry' | 'fail'
-  /** By budget, what a job draws, or its model's memory; null: nothing. */
+  /** By budget: what a job uses, or the memory of its model. null means nothing. */
   readonly uses?: Readonly<Record<string, StoredAmount>> | null
   /** What each job adds to the memory of its model. */
   readonly perJob?: Readonly<Record<string, StoredAmount>> | null
-  /** Jobs at once on one copy of its model. Default 1. */
+  /** The most jobs at once on one copy of its model. Default 1. */
   readonly parallel?: number
   /** Some amount is an expression on the input. */
   readonly expressed?: boolean

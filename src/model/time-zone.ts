@@ -2,7 +2,7 @@ const formats = new Map<string, Intl.DateTimeFormat>()
 
 /** True for the name of a time zone of the IANA database, such as Europe/Berlin, and for UTC. */
 export function isTimeZone(name: string): boolean {
-  // Offsets such as +02:00 are taken by newer engines only, and follow no change of clocks: nobody's place.
+  // Offsets such as +02:00 are supported only by newer engines and do not follow clock changes.
   if (!/^[A-Za-z][A-Za-z0-9_+/-]*$/.test(name)) return false
   try {
     formatOf(name)
@@ -12,7 +12,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** How far the clocks of a zone are ahead of UTC at a moment, in milliseconds. Exact to the second. */
+/** How far a zone is ahead of UTC at a given time, in milliseconds. Exact to the second. */
 export function offsetAt(instant: number, timezone: string): number {
   if (timezone === 'UTC') return 0
   const fields: Record<string, number> = {}
@@ -22,9 +22,10 @@ export function offsetAt(instant: number, timezone: string): number {
 }
 
 /**
- * The moment when the clocks of a zone show something: of two the first, and where they jump over it the end of the jump.
+ * Converts a local time to an instant. For a time that occurs twice, the first; for a skipped time, the end of the
+ * gap.
  *
- * @param wall What they show, as milliseconds since 1970 if they were those of UTC. Whole seconds.
+ * @param wall The local time as milliseconds since 1970, as if it were UTC. Whole seconds.
  */
 export function toInstant(wall: number, timezone: string): number {
   const before = offsetAt(wall - DAY_MS, timezone)
@@ -42,7 +43,7 @@ function shows(instant: number, wall: number, timezone: string): boolean {
   return instant + offsetAt(instant, timezone) === wall
 }
 
-/** The second in which the clocks change between two moments. */
+/** The second in which the clocks change between two times. */
 function endOfJump(from: number, to: number, timezone: string): number {
   const old = offsetAt(from, timezone)
   let low = from
@@ -55,7 +56,7 @@ function endOfJump(from: number, to: number, timezone: string): number {
   return high
 }
 
-/** Making one takes a hundred times as long as using it. */
+/** Creating a formatter takes a hundred times as long as using it. */
 function formatOf(timezone: string): Intl.DateTimeFormat {
   let format = formats.get(timezone)
   if (format === undefined) {

@@ -1,7 +1,7 @@
 import type { Problem } from './setting-value.ts'
 import { suggest } from './suggest.ts'
 
-/** Variables that are read elsewhere: by commands, and by programs that Sluice starts. */
+/** Variables that commands read, and variables for programs that Sluice starts. */
 const READ_ELSEWHERE = [
   'SLUICE_SERVER',
   'SLUICE_KEY',
@@ -47,18 +47,22 @@ const OF_ITS_TESTS = [
   'SLUICE_STORM_PROFILE',
 ]
 
-/** `SLUICE_SERVICE_HOST`, `SLUICE_WEB_PORT_8080_TCP`: Kubernetes sets them in every container beside a service called sluice or sluice-web. */
+/**
+ * Kubernetes sets `SLUICE_SERVICE_HOST`, `SLUICE_WEB_PORT_8080_TCP` and the like for services named sluice or
+ * sluice-web.
+ */
 const OF_KUBERNETES = /_(SERVICE|PORT)(_|$)/
 
 export interface JudgedVariables {
-  /** Those that would be taken for a setting and have no effect: a misspelled name, slots of a lane under a wrong one. */
+  /** Variables that look like a setting but have no effect, such as a misspelled name. */
   readonly problems: readonly Problem[]
-  /** The rest: perhaps somebody else's. */
+  /** Other unread variables, which may belong to another program. */
   readonly unknown: readonly string[]
 }
 
 /**
- * Judges variables that begin with `SLUICE_` and that nothing reads. Without a word, a limit that was set with one would be missing.
+ * Judges variables that begin with `SLUICE_` and that nothing reads. Otherwise a misspelled limit would be missing
+ * silently.
  *
  * @param settings The variables of settings.
  */
@@ -72,7 +76,7 @@ export function judgeVariables(
   const short = [...known].map((each) => each.slice('SLUICE_'.length))
   for (const [variable, text] of Object.entries(environment)) {
     if (!variable.startsWith('SLUICE_') || known.has(variable) || !isSet(text)) continue
-    // What is said of a lane is judged with the lanes.
+    // Variables of lanes are checked together with the lanes.
     if (/^SLUICE_(LANE|TEST)_/.test(variable) || OF_KUBERNETES.test(variable)) continue
     const message = misspelt(variable.slice('SLUICE_'.length), short)
     if (message === undefined) unknown.push(variable)
@@ -86,13 +90,13 @@ function misspelt(name: string, known: readonly string[]): string | undefined {
   if (lane !== undefined)
     return `is not a variable of Sluice; the slots of a lane are set with SLUICE_LANE_${lane}_SLOTS`
   if (/^LANES(_|$)/.test(name))
-    return 'is not a variable of Sluice; of a lane, only SLUICE_LANE_<NAME>_SLOTS is read: set the rest in the config file'
-  // A short name is near many others.
+    return 'is not a variable of Sluice; the only lane variable is SLUICE_LANE_<NAME>_SLOTS. Set other fields in the config file'
+  // A short name resembles many others.
   const near = name.length > 3 ? suggest(name, known) : undefined
   return near === undefined ? undefined : `is not a variable of Sluice; did you mean SLUICE_${near}?`
 }
 
-/** What is said of a variable that nothing reads, after its name. */
+/** The message about an unread variable, after its name. */
 export const UNKNOWN_VARIABLE =
   'is not a variable of Sluice and has no effect. Unset it or, if another program reads it, rename it'
 

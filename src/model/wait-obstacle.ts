@@ -1,4 +1,4 @@
-/** What keeps a job that could start from a worker, as `sample_v1` names it. Decisions compare this, never the text made of it. */
+/** Why no worker takes a ready job, as `sample_v1` names it. Decisions compare this value, never its text. */
 export type WaitObstacle =
   | 'crash'
   | 'lane_paused'
@@ -13,6 +13,6 @@ export type WaitObstacle =
   | 'capacity'
   | 'per_worker'
   | 'processes'
-  /** No worker that could take it has sent a heartbeat lately. */
+  /** No worker that could take it has sent a heartbeat recently. */
   | 'silent'
   | 'budget'

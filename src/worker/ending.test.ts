@@ -87,7 +87,9 @@ describe('an attempt that nobody stopped', () => {
     expect(decide(threw(snooze(new Date(NOW - 7000))))).toEqual({ kind: 'snoozed', delayMs: 0 })
     expect(decide(threw(snooze('1m30s')))).toEqual({ kind: 'snoozed', delayMs: 90_000 })
     expect(decide(threw(retryAt('30s', 'later')))).toEqual({ kind: 'retry', error: 'later', delayMs: 30_000 })
-    expect(() => snooze('soon')).toThrow(/^snooze: "soon" is no duration; write milliseconds or text such as/)
+    expect(() => snooze('soon')).toThrow(
+      /^snooze: "soon" is not a duration; write milliseconds or text such as/,
+    )
     expect(() => retryAt(new Date('x'))).toThrow(/^retryAt: .* is no time; give a Date, or a duration/)
     expect(decide(threw(retryAt(2000, 'later')))).toEqual({ kind: 'retry', error: 'later', delayMs: 2000 })
     expect(decide(threw(retryAt(2000, 'later')), { failures: 2 })).toEqual({ kind: 'failed', error: 'later' })

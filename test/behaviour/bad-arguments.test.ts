@@ -29,7 +29,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown option of submit',
     (app) => app.submit(noop, 1, { prority: 3 }),
-    'options: there is no "prority"; did you mean priority?',
+    'options: unknown option "prority"; did you mean priority?',
   ],
   [
     'a key of null',
@@ -44,7 +44,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'a deadline of NaN',
     (app) => app.submit(noop, 1, { deadline: Number.NaN }),
-    'deadline: NaN is no duration',
+    'deadline: NaN is not a duration',
   ],
   ['submitMany(t, null)', (app) => app.submitMany(noop, null), 'inputs: null must be a list of inputs'],
   ['submitMany(t, "abc")', (app) => app.submitMany(noop, 'abc'), 'inputs: "abc" must be a list of inputs'],
@@ -53,15 +53,15 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'submitMany with an unknown option',
     (app) => app.submitMany(noop, [], { keys: 1 }),
-    'options: there is no "keys"; did you mean key?',
+    'options: unknown option "keys"; did you mean key?',
   ],
   [
     'a job id that is a number',
     (app) => app.getJob(7),
-    '7 is no job id; a job id is a whole number, such as 42, given as text',
+    '7 is not a job id. A job id is a whole number, such as 42, given as text',
   ],
-  ['a job id that is a BigInt', (app) => app.listAttempts(7n), 'a bigint is no job id'],
-  ['job(NaN)', (app) => app.job(Number.NaN), 'NaN is no job id'],
+  ['a job id that is a BigInt', (app) => app.listAttempts(7n), 'a bigint is not a job id'],
+  ['job(NaN)', (app) => app.job(Number.NaN), 'NaN is not a job id'],
   [
     'readLogs with a negative limit',
     (app) => app.readLogs('1', '0', -4),
@@ -76,7 +76,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown filter',
     (app) => app.listJobs({ states: ['running'] }),
-    'filter: there is no "states"; did you mean status?',
+    'filter: unknown option "states"; did you mean status?',
   ],
   [
     'a status that is no list',
@@ -88,7 +88,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
     (app) => app.listJobs({ status: ['runing'] }),
     'status[0]: "runing" must be one of awaiting_approval',
   ],
-  ['the children of nothing', (app) => app.listJobs({ parent: 'x' }), '"x" is no job id'],
+  ['the children of nothing', (app) => app.listJobs({ parent: 'x' }), '"x" is not a job id'],
   ['a limit of NaN', (app) => app.listJobs({ limit: Number.NaN }), 'limit: NaN must be a whole number'],
   ['cancel(id, {})', (app) => app.cancel('1', {}), 'reason: an object must be a text'],
   ['reject without a comment', (app) => app.reject('1'), 'comment: nothing must be a text'],
@@ -102,7 +102,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown field of a lane',
     (app) => app.setLane('default', { pollMs: 5000 }),
-    'change: there is no "pollMs"; did you mean poll?',
+    'change: unknown option "pollMs"; did you mean poll?',
   ],
   [
     'slots of NaN',
@@ -116,7 +116,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown option of work',
     (app) => app.work({ concurrency: 5 }),
-    'options: there is no "concurrency"; there are capacity, name',
+    'options: unknown option "concurrency"; known options: capacity, name',
   ],
   [
     'a capacity of NaN',
@@ -142,14 +142,14 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown option of the pool',
     (app) => app.work({ pool: { sise: 2 } }),
-    'pool: there is no "sise"; did you mean size?',
+    'pool: unknown option "sise"; did you mean size?',
   ],
   ['close(null)', async (app) => app.close(null), 'options: null must be an object with some of now'],
   ['sluice(null)', () => sluice(null as Untyped), 'options: null must be an object with some of capacity'],
   [
     'an unknown option of sluice',
     () => sluice({ databse: 'x' } as Untyped),
-    'options: there is no "databse"; did you mean database?',
+    'options: unknown option "databse"; did you mean database?',
   ],
   ['tasks that are no list', () => sluice({ tasks: noop } as Untyped), 'tasks: an object must be a list'],
   [
@@ -166,7 +166,7 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown option of a lane',
     () => sluice({ lanes: { a: { slot: 3 } } } as Untyped),
-    'lanes.a: there is no "slot"; did you mean slots?',
+    'lanes.a: unknown option "slot"; did you mean slots?',
   ],
   ['a log that is none', () => sluice({ log: console.log } as Untyped), 'log: a function must be a logger'],
   [
@@ -183,12 +183,12 @@ const CALLS: [string, (app: Untyped) => unknown, string][] = [
   [
     'an unknown option of a task',
     async () => task({ name: 'a', run: () => 1, onlost: 'fail' } as Untyped),
-    'task: there is no "onlost"; did you mean onLost?',
+    'task: unknown option "onlost"; did you mean onLost?',
   ],
   [
     'an unknown option of a retry',
     async () => task({ name: 'a', run: () => 1, retry: { attempt: 3 } } as Untyped),
-    'task "a" retry: there is no "attempt"; did you mean attempts?',
+    'task "a" retry: unknown option "attempt"; did you mean attempts?',
   ],
   [
     'a timeout of NaN',

@@ -184,7 +184,7 @@ test('amounts that nobody could count are refused at the start, with the place',
   await refused({ perJob: { vram: '1GB' } }).toMatchObject({
     code: 'INVALID_ARGUMENT',
     message:
-      'task "odd": perJob is given without uses, so none of it would be counted; add uses, with 0 where only perJob counts',
+      'task "odd": perJob requires uses, because perJob alone is not counted; add uses, with 0 for budgets that only perJob uses',
   })
   await refused({ uses: { vram: '${{ input.pages * }}' } }).toMatchObject({
     code: 'INVALID_ARGUMENT',

@@ -23,7 +23,7 @@ async function printed(name: string): Promise<{ id: string; stderr: string }> {
 test('an uncaught error of result() shows class, frame and causes of what the handler threw, and where to look', async () => {
   const { id, stderr } = await printed('charge')
   expect(stderr).toContain(
-    `JobFailedError: job ${id} (charge) failed: card 4242 was declined (caused by the bank said no); for details: sluice show ${id}\n`,
+    `JobFailedError: job ${id} (charge) failed: card 4242 was declined (caused by the bank said no). For details, run: sluice show ${id}\n`,
   )
   expect(stderr).toMatch(
     /\[cause\]: CardDeclined: card 4242 was declined\n +at .*chargeCard.*uncaught\.mjs:\d+/,
@@ -36,7 +36,7 @@ test('an uncaught error of a workflow leads to the job that failed', async () =>
   const { id, stderr } = await printed('order')
   expect(stderr).toMatch(new RegExp(`JobFailedError: job ${id} \\(order\\) failed: .*sluice trace ${id}\\n`))
   expect(stderr).toMatch(
-    /\[cause\]: JobFailedError: job \d+ \(charge\) failed: card 4242 was declined \(caused by the bank said no\); /,
+    /\[cause\]: JobFailedError: job \d+ \(charge\) failed: card 4242 was declined \(caused by the bank said no\)\. /,
   )
   expect(stderr).toMatch(/\[cause\]: CardDeclined: card 4242 was declined\n +at .*uncaught\.mjs:\d+/)
 })

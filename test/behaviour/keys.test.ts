@@ -257,7 +257,7 @@ test('what each gives is checked as any options are, and nothing is stored', asy
   const ship = task({ name: 'ship-none', run: (_: number) => null })
   const app = await apps.open({ tasks: [ship] })
   for (const [each, message] of [
-    [() => ({ kye: 'x' }), 'each(inputs[0]): there is no "kye"; did you mean key?'],
+    [() => ({ kye: 'x' }), 'each(inputs[0]): unknown option "kye"; did you mean key?'],
     [() => undefined, 'each(inputs[0]): nothing must be an object with some of key'],
     [(_: number, index: number) => ({ key: index === 0 ? 'k' : '' }), 'key: "" must be a text'],
     ['key', 'each: "key" must be a function (input, index) => options'],

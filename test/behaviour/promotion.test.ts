@@ -36,7 +36,7 @@ test('after a promotion nothing is claimed before the longest stale has passed, 
       (await readNow(app.services.calls)).findings.map(sentenceOf).find((each) => /crash/.test(each)),
     'Now to say that jobs wait',
   )
-  expect(said).toMatch(/^PostgreSQL has recovered from a crash: no job starts before/)
+  expect(said).toMatch(/^PostgreSQL has recovered from a crash: no job starts until/)
   expect(await claimsAreOpen(database.sql)).toBe(false)
   expect(await app.why(job.id)).toMatchObject({ wait: { kind: 'crash' } })
 

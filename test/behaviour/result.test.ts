@@ -115,7 +115,7 @@ test('a job that failed or was cancelled rejects with its code, its error and it
   await expect(cancelled.result()).rejects.toMatchObject({
     code: 'JOB_CANCELLED',
     error: 'cancelled: not now',
-    message: `job ${cancelled.id} (breaks) was cancelled: not now; for details: sluice show ${cancelled.id}`,
+    message: `job ${cancelled.id} (breaks) was cancelled: not now. For details, run: sluice show ${cancelled.id}`,
   })
   // Asking again, and twice at once, gives the same.
   await expect(Promise.all([failed.result(), app.job(failed.id).result()])).rejects.toMatchObject({
@@ -240,9 +240,9 @@ test('a time limit or a signal that cannot work is refused', async () => {
   for (const [options, message] of [
     [{ timeout: 0 }, 'timeout: 0 must be from 1ms to 24d'],
     [{ timeout: '25d' }, 'timeout: "25d" must be from 1ms to 24d'],
-    [{ timeout: 'soon' }, 'timeout: "soon" is no duration'],
+    [{ timeout: 'soon' }, 'timeout: "soon" is not a duration'],
     [{ signal: {} }, 'signal: an object must be an AbortSignal'],
-    [{ timeuot: 5 }, 'options: there is no "timeuot"; did you mean timeout?'],
+    [{ timeuot: 5 }, 'options: unknown option "timeuot"; did you mean timeout?'],
     [null, 'options: null must be an object with some of timeout, signal'],
   ] as const) {
     await expect(job.result(options as never)).rejects.toMatchObject({

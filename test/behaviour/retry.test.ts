@@ -213,7 +213,7 @@ test.each([
   [
     'snooze',
     () => snooze('tomorrow' as never),
-    '"tomorrow" is no duration; write milliseconds or text such as',
+    '"tomorrow" is not a duration; write milliseconds or text such as',
   ],
   [
     'retryAt',

@@ -225,7 +225,7 @@ test.each([
   ['a delay beyond all time', { runAt: '99999999999d' }, 'runAt: '],
   ['a deadline of nothing', { deadline: 0 }, 'deadline: 0 must be '],
   ['a deadline beyond all time', { deadline: '99999999999d' }, 'deadline: "99999999999d" must be '],
-  ['a deadline that is none', { deadline: '1 fortnight' }, 'deadline: "1 fortnight" is no duration'],
+  ['a deadline that is none', { deadline: '1 fortnight' }, 'deadline: "1 fortnight" is not a duration'],
   ['tags that are no list', { tags: 'a' as never }, 'tags: "a" must be a list of at most 50 texts'],
   [
     'too many tags',

@@ -63,7 +63,7 @@ tasks:
   expect([code, stderr]).toEqual([
     2,
     expect.stringContaining(
-      'alone.yaml:5:5: tasks.alone.perJob: is given without uses, so none of it would be counted; add uses, with 0 where only perJob counts',
+      'alone.yaml:5:5: tasks.alone.perJob: requires uses, because perJob alone is not counted; add uses, with 0 for budgets that only perJob uses',
     ),
   ])
 })
@@ -89,7 +89,7 @@ test('check refuses options of pools that a server would not start with, all of 
   expect([code, lines]).toEqual([
     2,
     expect.arrayContaining([
-      'pools.yaml:5:18: fleet.pools.started.options: there is no "start"; there are argv',
+      'pools.yaml:5:18: fleet.pools.started.options: unknown option "start"; known options: argv',
       expect.stringMatching(/^pools\.yaml:6:5: fleet\.pools\.empty\.options\.\w+: /),
       'pools.yaml:11:9: fleet.pools.typed.options.args: "run" must be a list',
     ]),

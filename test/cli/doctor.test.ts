@@ -324,7 +324,7 @@ describe('schedules', () => {
       {
         check: 'schedule late',
         level: 'problem',
-        found: expect.stringMatching(/^is overdue by 1h\S*: no process fires it$/),
+        found: expect.stringMatching(/^is overdue by 1h\S* because no process fires it$/),
         advice: expect.stringContaining('Start a worker'),
       },
       {

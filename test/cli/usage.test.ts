@@ -68,7 +68,7 @@ describe.concurrent('a wrong command line', () => {
     [['ps', '--al'], "unknown option '--al'", 'did you mean --all? sluice ps --help says what is possible'],
     [['show'], "missing required argument 'job'", 'sluice show --help says what is possible'],
     [['show', '1', '2'], "too many arguments for 'show'. Expected 1 argument but got 2.", 'sluice show'],
-    [['show', 'seven'], '"seven" is no job id; a job id is a whole number, such as 42', undefined],
+    [['show', 'seven'], '"seven" is not a job id. A job id is a whole number, such as 42', undefined],
     [['ps', '--status', 'done'], 'Choose from awaiting_approval, queued, running', 'sluice ps'],
     [['ps', '--limit', '0'], 'Write a whole number of at least 1.', 'sluice ps'],
     [['priority', '1', 'high'], 'Write a whole number.', 'sluice priority'],

@@ -28,7 +28,7 @@ test('an inline task that blocks the event loop for longer than stale keeps its 
   )
   expect(sentenceOf(found)).toMatch(
     new RegExp(
-      `^Worker \\S+ has not turned its event loop for .+: no other job starts or stops there. It runs job ${id} \\(act\\)$`,
+      `^Worker \\S+ has had a blocked event loop for .+, so no other job starts or stops there. It is running job ${id} \\(act\\)$`,
     ),
   )
   expect((await app.getJob(id)).status).toBe('running')

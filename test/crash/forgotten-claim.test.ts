@@ -217,7 +217,7 @@ describe('after a crash of PostgreSQL', () => {
     ])
     expect((await readNow(site.app.services.calls)).findings.map(sentenceOf)).toContainEqual(
       expect.stringMatching(
-        /^PostgreSQL has recovered from a crash: no job starts before worker .* has reported/,
+        /^PostgreSQL has recovered from a crash: no job starts until worker .* has reported/,
       ),
     )
     silent.resume()

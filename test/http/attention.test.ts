@@ -155,10 +155,10 @@ test('every worker of a task draining', async () => {
   await server.app.drainWorker('w1')
   onTestFinished(() => server.app.drainWorker('w1', false).then(() => undefined))
   const idle = await faces('task_draining')
-  expect(sentenceOf(idle)).toBe('Task bad runs nowhere: every worker that runs it is draining')
+  expect(sentenceOf(idle)).toBe('Task bad cannot run: every worker that runs it is draining')
   const job = await server.app.submit('bad', null, { runAt: new Date(Date.now() - 1) })
   expect(await sentences()).toContain(
-    'Task bad runs nowhere: every worker that runs it is draining, and 1 job waits',
+    'Task bad cannot run: every worker that runs it is draining, and 1 job waits',
   )
   await server.app.cancel(job.id)
 })
@@ -240,7 +240,7 @@ test('a start deadline that is near', async () => {
   await state.plantNearDeadline(database.sql, id, 500)
   const found = await faces('deadline_near')
   expect(sentenceOf(found)).toMatch(
-    new RegExp(`^Job ${id} of task slow must start within 8m\\d+s or it fails: its start deadline is 1h$`),
+    new RegExp(`^Job ${id} of task slow must start within 8m\\d+s or it fails; its start deadline is 1h$`),
   )
   expect(found.link).toBe(`/jobs/${id}`)
   await server.app.cancel(id)

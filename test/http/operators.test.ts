@@ -117,7 +117,7 @@ describe('lanes', () => {
     ['a field that does not exist', { slot: 1 }, 400],
     ['a negative number', { slots: -1 }, 400],
     ['a stale that is too short', { stale: '5s' }, 400],
-    ['a text that is no duration', { poll: 'often' }, 400],
+    ['a text that is not a duration', { poll: 'often' }, 400],
   ])('refuse %s', async (_, body, status) => {
     const answer = await server.call('PATCH', '/admin/workers/lanes/default', { key, body })
     expect(answer.status, answer.text).toBe(status)

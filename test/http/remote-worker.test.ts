@@ -233,7 +233,7 @@ describe('the protocol', () => {
     [{ uses: { vram: -1 } }, 'uses of task odd.vram: must be a number of at least 0'],
     [{ uses: { vram: 'much' } }, 'uses of task odd.vram: must be'],
     [{ perJob: { '1st': 1 } }, 'perJob of task odd: the name of a budget must be'],
-    [{ perJob: { vram: 1 } }, 'task odd: perJob is given without uses, so none of it would be counted'],
+    [{ perJob: { vram: 1 } }, 'task odd: perJob requires uses, because perJob alone is not counted'],
     [{ model: 'a\u0000b' }, 'model of task odd: must be the name of a model'],
   ])('a task that cannot draw so is refused: %j', async (odd, problem) => {
     const body = { name: 'x', capacity: 1, cores: 1, tasks: [{ name: 'odd', ...odd }] }

@@ -81,7 +81,7 @@ describe('registering', () => {
       403,
       {
         code: 'FORBIDDEN',
-        detail: expect.stringContaining(`runs.tasks of the key: sluice keys set ${key.id}`),
+        detail: expect.stringContaining(`runs.tasks of the key with: sluice keys set ${key.id}`),
       },
     ])
     expect((await register(key, { tasks: [] })).status).toBe(201)
