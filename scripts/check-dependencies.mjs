@@ -1,7 +1,10 @@
-// Fails when a package of the lock file has a licence that is not allowed, when the PostgreSQL binaries are not pinned to
-// one exact version, or when npm knows an advisory against a package. Exceptions stand in dependency-exceptions.json, each
-// with its reason. Licences and pins need no network. Where the registry cannot be asked, advisories are not checked, which
-// is said; with --strict that fails too, and with --offline it is not tried.
+// Checks the packages of the lock file: their licences are allowed, the PostgreSQL binaries are pinned to one exact version, and npm
+// knows no advisory against any. Exceptions and their reasons are in dependency-exceptions.json. Only the advisories need the network.
+// If npm cannot be asked about them, the script says so and succeeds.
+//
+//   node scripts/check-dependencies.mjs [FOLDER] [--offline | --strict]
+//     --offline   does not ask npm for advisories; `npm run check` uses it
+//     --strict    fails if npm cannot be asked
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -1,5 +1,8 @@
-// Fails when a folder of src/ imports one it may not see, when imports form a cycle, when SQL or the driver appears
-// outside its place, when more files of src/store name the tables of jobs, or when a pure folder reads the clock, the dice or the machine. Runs on plain Node, without a build.
+// Fails when a folder of src/ imports one that CONTRIBUTING.md does not allow, when imports form a cycle, when SQL or the driver
+// appears outside its folder, when more files of src/store name the tables of jobs, or when a pure folder reads the clock, random
+// numbers or the machine. Needs no build. Part of `npm run check`.
+//
+//   node scripts/check-imports.mjs [FOLDER]    src unless given
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 

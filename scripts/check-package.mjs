@@ -1,5 +1,7 @@
-// Packs what `npm publish` would publish and checks it as a user's tools see it: entry points and types. Needs the registry: the two
-// programs bring more packages than Sluice has, so they are not installed with it.
+// Packs what `npm publish` would publish, and checks it with publint and attw (arethetypeswrong) as a user's tools see it: entry
+// points and types. npx fetches both from the registry, because together they bring more packages than Sluice has.
+//
+//   npm run check:package
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-// Sees to it that tests in a browser find one: `npm test` runs it. Without one they are skipped, and say so.
+// Installs Chromium for the tests in a browser, if there is none and this is root on Debian or Ubuntu. Elsewhere it says what to
+// install, and those tests are skipped. Part of `npm test`.
+//
+//   node scripts/ensure-chromium.mjs
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'

@@ -1,6 +1,7 @@
-// Tells how long a page of a list takes with 10,000 and with 1,000,000 finished jobs, by filter. Uses the built files and the
-// embedded PostgreSQL:
-//   npm run build && node scripts/measure-lists.mjs [pages per filter, 200 unless given]
+// Measures how long a page of a list takes with 10,000 and with 1,000,000 finished jobs, by filter. Uses the built files and the
+// embedded PostgreSQL.
+//
+//   npm run build && node scripts/measure-lists.mjs [PAGES]    pages per filter, 200 unless given
 import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
-// Opens many streams on one server in a process of its own, and tells how much memory each takes and how long an event
-// takes to arrive. Uses the built files and the embedded PostgreSQL:
-//   npm run build && node scripts/measure-streams.mjs [streams, 2000 unless given]
+// Opens many event streams on one server in a process of its own, and measures the memory of each and how long an event takes to
+// arrive. Uses the built files and the embedded PostgreSQL.
+//
+//   npm run build && node scripts/measure-streams.mjs [STREAMS]    2000 unless given
 import { fork } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { request } from 'node:http'

@@ -1,12 +1,24 @@
-// Releases the version in package.json: checks that it can be released, then publishes and tags it.
+// Releases the version in package.json: checks that it can be released, runs all tests, publishes the package and tags the commit.
 //
-//   node scripts/release.mjs --dry-run    everything but the publication and the tag
-//   node scripts/release.mjs
+//   npm run release -- --dry-run                 everything but the publication and the tag
+//   npm run release -- --dry-run --skip-tests    also without the tests
+//   npm run release
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 
-const dry = process.argv.includes('--dry-run')
+const { values } = parseArgs({
+  options: {
+    'dry-run': { type: 'boolean', default: false },
+    'skip-tests': { type: 'boolean', default: false },
+  },
+})
+const dry = values['dry-run']
+if (values['skip-tests'] && !dry) {
+  console.error('--skip-tests requires --dry-run: no release goes out untested')
+  process.exit(2)
+}
 const root = join(import.meta.dirname, '..')
 const { name, version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const tag = `v${version}`
@@ -25,7 +37,7 @@ for (const problem of problems) console.error(`cannot release ${name} ${version}
 if (problems.length > 0 && !dry) process.exit(1)
 
 run('npm', 'ci')
-run('npm', 'test')
+if (!values['skip-tests']) run('npm', 'test')
 run('node', 'scripts/check-package.mjs')
 run('npm', 'publish', ...(dry ? ['--dry-run'] : []))
 if (dry) console.log(`dry run: ${name} ${version} was not published, and ${tag} was not tagged`)

@@ -1,5 +1,7 @@
-// Pictures of every screen, light and dark, wide and on a phone, to docs/images: `npm run screenshots`.
-// With names of screens as arguments only of those.
+// Takes a screenshot of every screen, light and dark, wide and on a phone, and writes them to docs/images.
+//
+//   npm run screenshots                                     every screen
+//   npm run build && node scripts/screenshots.mjs NAME...   only these screens
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
