@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_AUDIT_TEXT } from '../model/limits.ts'
 import { KeyId } from './keys.ts'
 import { Json, TextOrNull, Timestamp } from './scalars.ts'
 
@@ -34,7 +35,7 @@ export const AuditList = Type.Object({
 
 export type AuditList = Static<typeof AuditList>
 
-const Text = (description: string) => Type.String({ minLength: 1, maxLength: 500, description })
+const Text = (description: string) => Type.String({ minLength: 1, maxLength: MAX_AUDIT_TEXT, description })
 
 export const AuditQuery = Type.Object(
   {

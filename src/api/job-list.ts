@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { JOB_STATUSES, WAITS } from '../model/job.ts'
+import { MAX_JOB_REASON, MAX_OWNER } from '../model/limits.ts'
 import { JobBody, Status } from './jobs.ts'
-import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
+import { JobId, Key, Name, Priority, Tag, TextOrNull, Timestamp } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
 export const MAX_PAGE = 200
@@ -12,9 +13,9 @@ const names = JOB_STATUSES.join('|')
 const CRITERIA = {
   task: Type.Optional(Name),
   lane: Type.Optional(Name),
-  key: Type.Optional(Type.String({ minLength: 1, maxLength: 500 })),
-  tag: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
-  submittedBy: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  key: Type.Optional(Key),
+  tag: Type.Optional(Tag),
+  submittedBy: Type.Optional(Type.String({ minLength: 1, maxLength: MAX_OWNER })),
   submittedFrom: Type.Optional(Timestamp),
   submittedTo: Type.Optional(Timestamp),
   finishedFrom: Type.Optional(Timestamp),
@@ -152,8 +153,10 @@ export const BulkActionBody = Type.Object(
       }),
     ),
     dryRun: Type.Optional(Type.Boolean({ description: 'Only count what would be changed' })),
-    priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
-    reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Of a cancel; kept with the jobs' })),
+    priority: Type.Optional(Priority),
+    reason: Type.Optional(
+      Type.String({ maxLength: MAX_JOB_REASON, description: 'Of a cancel; kept with the jobs' }),
+    ),
     cursor: Type.Optional(
       Type.String({
         minLength: 1,

@@ -3,12 +3,16 @@ import type { ErrorDetail } from '../model/error-detail.ts'
 import { JOB_STATES, JOB_STATUSES } from '../model/job.ts'
 import { TIMELINE_EVENTS, type TimelineEvent } from '../model/job-timeline.ts'
 import type { JsonValue } from '../model/json.ts'
+import { MAX_JOB_REASON } from '../model/limits.ts'
 import {
   Deadline,
   JobId,
   Json,
+  Key,
   Name,
   NumberOrNull,
+  Priority,
+  Tags,
   TextOrNull,
   Timestamp,
   TimestampOrNull,
@@ -36,8 +40,6 @@ const Detail = Type.Unsafe<ErrorDetail | null>({
     'Of what was thrown: class, message, stack, properties, value, cause, errors; null where nothing was',
 })
 
-const Priority = Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })
-
 /** One submission: exactly one of `task`, `workflow` and `name`. */
 export const SubmitBody = Type.Object(
   {
@@ -49,8 +51,7 @@ export const SubmitBody = Type.Object(
     input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })),
     key: Type.Optional(
       Type.String({
-        minLength: 1,
-        maxLength: 500,
+        ...Key,
         description:
           'At most one active job per task and key: the same input attaches to it, another is refused',
       }),
@@ -64,7 +65,7 @@ export const SubmitBody = Type.Object(
       }),
     ),
     deadline: Type.Optional(Deadline),
-    tags: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })),
+    tags: Type.Optional(Tags),
     resubmitOf: Type.Optional(
       Type.String({
         ...JobId,
@@ -378,7 +379,7 @@ export type TraceBody = Static<typeof TraceBody>
 
 export const CancelQuery = Type.Object(
   {
-    reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })),
+    reason: Type.Optional(Type.String({ maxLength: MAX_JOB_REASON, description: 'Kept with the job' })),
     only: Type.Optional(
       Type.Unsafe<'cancel' | 'delete'>({
         type: 'string',
@@ -391,7 +392,7 @@ export const CancelQuery = Type.Object(
 )
 
 const CancelReason = Type.Object(
-  { reason: Type.Optional(Type.String({ maxLength: 2000, description: 'Kept with the job' })) },
+  { reason: Type.Optional(Type.String({ maxLength: MAX_JOB_REASON, description: 'Kept with the job' })) },
   STRICT,
 )
 /** Of an operator's cancel: in the body, which may be left out, or in the query. */
@@ -409,9 +410,9 @@ export const RemovedJobBody = Type.Object({
 export type RemovedJobBody = Static<typeof RemovedJobBody>
 
 /** A body that may be left out. */
-const Comment = Type.Object({ comment: Type.Optional(Type.String({ maxLength: 2000 })) }, STRICT)
+const Comment = Type.Object({ comment: Type.Optional(Type.String({ maxLength: MAX_JOB_REASON })) }, STRICT)
 export const ApproveBody = Type.Union([Comment, Type.Null()])
-export const RejectBody = Type.Object({ comment: Type.String({ maxLength: 2000 }) }, STRICT)
+export const RejectBody = Type.Object({ comment: Type.String({ maxLength: MAX_JOB_REASON }) }, STRICT)
 
 const Retry = Type.Object(
   {

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { MAX_COUNT, MAX_OWNER, RANK_RANGE } from '../model/limits.ts'
 import { Duration, Name, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
 
 export const KeyId = Type.String({
@@ -21,12 +22,12 @@ const Patterns = (what: string) =>
 const MaxCapacity = Type.Unsafe<number | null>({
   type: ['integer', 'null'],
   minimum: 1,
-  maximum: 2_147_483_647,
+  maximum: MAX_COUNT,
   description: 'The highest capacity of one worker. Default 100; null: no limit',
 })
 const MinRank = Type.Integer({
-  minimum: -1_000_000,
-  maximum: 1_000_000,
+  minimum: RANK_RANGE.min,
+  maximum: RANK_RANGE.max,
   description: 'The smallest rank of a worker; those with the smallest are given jobs first. Default 0',
 })
 const RUN_FIELDS = {
@@ -103,7 +104,7 @@ export const NewKeyBody = Type.Object(
   {
     name: Type.String({
       minLength: 1,
-      maxLength: 200,
+      maxLength: MAX_OWNER,
       description: 'Whose it is. Keys of one name share their jobs',
     }),
     role: Name,

@@ -1,13 +1,10 @@
 import { Type } from 'typebox'
 import { Readable } from './jobs.ts'
-import { JobId, Json, Name } from './scalars.ts'
+import { JobId, Json, Key, Name } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
 
-export const ResultParams = Type.Object(
-  { name: Name, key: Type.String({ minLength: 1, maxLength: 500 }) },
-  STRICT,
-)
+export const ResultParams = Type.Object({ name: Name, key: Key }, STRICT)
 
 export const EnsureBody = Type.Object(
   { input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })) },

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { NAME_RULE } from '../model/setting-value.ts'
+import { MAX_KEY, MAX_TAG, MAX_TAGS, NAME_PATTERN, NAME_RULE, PRIORITY_RANGE } from '../model/limits.ts'
 
 /**
  * The texts and numbers that many bodies have in common.
@@ -16,10 +16,15 @@ export const JobId = Type.String({
 
 /** Names of lanes, tasks, workflows, roles and schedules. */
 export const Name = Type.String({
-  pattern: '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$',
+  pattern: NAME_PATTERN.source,
   'x-rule': NAME_RULE,
   examples: ['resize'],
 })
+
+export const Priority = Type.Integer({ minimum: PRIORITY_RANGE.min, maximum: PRIORITY_RANGE.max })
+export const Key = Type.String({ minLength: 1, maxLength: MAX_KEY })
+export const Tag = Type.String({ minLength: 1, maxLength: MAX_TAG })
+export const Tags = Type.Array(Tag, { maxItems: MAX_TAGS })
 
 export const Timestamp = Type.String({ format: 'date-time', examples: ['2031-05-01T08:00:00.000Z'] })
 

@@ -1,10 +1,23 @@
 import { type Static, Type } from 'typebox'
-import { MAX_AHEAD, MAX_ASSIGNED } from '../model/assigned-cells.ts'
 import { MAX_LOAD_MS } from '../model/budget.ts'
 import type { ErrorDetail } from '../model/error-detail.ts'
-import { MAX_STORED_MS } from '../model/setting-value.ts'
-import { MAX_ATTEMPTS } from './max-attempts.ts'
-import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
+import {
+  MAX_ASSIGNED,
+  MAX_ATTEMPTS,
+  MAX_COUNT,
+  MAX_JSON_BYTES,
+  MAX_LOG_LINE,
+  MAX_MODEL,
+  MAX_PARALLEL,
+  MAX_PREFETCH,
+  MAX_RETRY_DELAY_MS,
+  MAX_SMALL_COUNT,
+  MAX_STORED_MS,
+  MAX_WORKER_NAME,
+  MAX_WORKER_REASON,
+  RANK_RANGE,
+} from '../model/limits.ts'
+import { JobId, Name, Priority, TextOrNull, Timestamp } from './scalars.ts'
 
 /**
  * The protocol of workers that have no access to the database. `docs/reference/worker-protocol.md` describes it.
@@ -14,14 +27,13 @@ import { JobId, Name, TextOrNull, Timestamp } from './scalars.ts'
  */
 
 const CLOSED = { additionalProperties: false } as const
-const MAX_COUNT = 2_147_483_647
 /** The longest a cycle waits for jobs. Less than what balancers and clients commonly allow an answer. */
 export const MAX_WAIT_MS = 30_000
 export const MAX_LINES = 1000
 
 const Count = (description: string, maximum = MAX_COUNT) => Type.Integer({ minimum: 0, maximum, description })
 const JsonText = (description: string) =>
-  Type.String({ description, examples: ['{"n":1}'], maxLength: 16 * 1024 * 1024 })
+  Type.String({ description, examples: ['{"n":1}'], maxLength: MAX_JSON_BYTES })
 const Attempt = Type.Integer({ minimum: 1, maximum: MAX_COUNT, description: 'As the job came with it' })
 const Labels = Type.Record(
   Type.String({ maxLength: 200 }),
@@ -33,7 +45,7 @@ const Quantity = (description?: string) =>
   Type.Number({ minimum: 0, maximum: 1e18, ...(description !== undefined && { description }) })
 const QuantityOrNull = (description: string, maximum = 1e18) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], minimum: 0, maximum, description })
-const ModelName = Type.String({ minLength: 1, maxLength: 200, examples: ['llama3.1-8b'] })
+const ModelName = Type.String({ minLength: 1, maxLength: MAX_MODEL, examples: ['llama3.1-8b'] })
 const DeviceKey = Type.String({
   minLength: 1,
   maxLength: 400,
@@ -49,7 +61,7 @@ const Amounts = (description: string) =>
   )
 /** Copies of models and devices that one request may speak about. */
 const MAX_COPIES = 1000
-const DelayMs = Type.Number({ minimum: 0, maximum: 366 * 86_400_000 })
+const DelayMs = Type.Number({ minimum: 0, maximum: MAX_RETRY_DELAY_MS })
 
 export const WorkerParams = Type.Object(
   {
@@ -66,12 +78,12 @@ export const WorkerTask = Type.Object(
   {
     name: Name,
     lane: Type.Optional(Name),
-    priority: Type.Optional(Type.Integer({ minimum: -1_000_000, maximum: 1_000_000 })),
+    priority: Type.Optional(Priority),
     approval: Type.Optional(Type.Boolean()),
     keys: Type.Optional(Type.Unsafe<'shared' | 'owner'>({ type: 'string', enum: ['shared', 'owner'] })),
     laneFixed: Type.Optional(Type.Boolean()),
     deadlineMs: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_STORED_MS })),
-    losses: Type.Optional(Type.Integer({ minimum: 0, maximum: 32_767 })),
+    losses: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_SMALL_COUNT })),
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),
     requires: Type.Optional(Labels),
     pooled: Type.Optional(
@@ -82,7 +94,7 @@ export const WorkerTask = Type.Object(
     ),
     perJob: Type.Optional(Amounts('With a model: what each job adds to its memory, by budget')),
     model: Type.Optional(ModelName),
-    parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
+    parallel: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PARALLEL })),
   },
   {
     ...CLOSED,
@@ -94,15 +106,15 @@ export type WorkerTask = Static<typeof WorkerTask>
 
 export const RegisterBody = Type.Object(
   {
-    name: Type.String({ minLength: 1, maxLength: 200, examples: ['gpu-box-1'] }),
+    name: Type.String({ minLength: 1, maxLength: MAX_WORKER_NAME, examples: ['gpu-box-1'] }),
     capacity: Count('Jobs at once; 0: no limit of its own'),
     cores: Type.Integer({ minimum: 1, maximum: 65_536 }),
     tasks: Type.Array(WorkerTask, { maxItems: 10_000 }),
     labels: Type.Optional(Labels),
     rank: Type.Optional(
       Type.Integer({
-        minimum: -1_000_000,
-        maximum: 1_000_000,
+        minimum: RANK_RANGE.min,
+        maximum: RANK_RANGE.max,
         description: 'Its place among workers, the smallest first; among equals who came first. Default: 0',
       }),
     ),
@@ -317,11 +329,11 @@ export const PrefetchBody = Type.Object(
           {
             task: Name,
             lane: Name,
-            jobs: Count('How many more jobs of this task in this lane', MAX_AHEAD),
+            jobs: Count('How many more jobs of this task in this lane', MAX_PREFETCH),
           },
           CLOSED,
         ),
-        { maxItems: MAX_AHEAD, description: 'How many jobs to assign beyond free. Absent: none' },
+        { maxItems: MAX_PREFETCH, description: 'How many jobs to assign beyond free. Absent: none' },
       ),
     ),
     waiting: Type.Optional(
@@ -508,7 +520,7 @@ export type HandBackBody = Static<typeof HandBackBody>
 export const WithdrawBody = Type.Object(
   {
     task: Name,
-    why: Type.String({ minLength: 1, maxLength: 1000, description: 'What is missing' }),
+    why: Type.String({ minLength: 1, maxLength: MAX_WORKER_REASON, description: 'What is missing' }),
     retryMs: Count('In how many milliseconds it tries again', 86_400_000),
   },
   CLOSED,
@@ -551,7 +563,7 @@ export const LogsBody = Type.Object(
             type: 'string',
             enum: ['debug', 'info', 'warn', 'error'],
           }),
-          line: Type.String({ maxLength: 100_000, description: 'Cut after 8192 characters' }),
+          line: Type.String({ maxLength: 100_000, description: `Cut after ${MAX_LOG_LINE} characters` }),
         },
         CLOSED,
       ),
@@ -612,17 +624,18 @@ export const CheckpointAnswer = Type.Object({
   value: Type.String({ description: 'JSON text; null: none yet' }),
 })
 
-/** Characters of a reason that a worker gives. */
-const MAX_WHY = 1000
-
 export const BrokenBody = Type.Object(
-  { why: Type.Optional(Type.String({ maxLength: MAX_WHY, description: 'What it could not do' })) },
+  { why: Type.Optional(Type.String({ maxLength: MAX_WORKER_REASON, description: 'What it could not do' })) },
   CLOSED,
 )
 export type BrokenBody = Static<typeof BrokenBody>
 
 export const CloseBody = Type.Object(
-  { why: Type.Optional(Type.String({ maxLength: MAX_WHY, description: 'For those who look why it left' })) },
+  {
+    why: Type.Optional(
+      Type.String({ maxLength: MAX_WORKER_REASON, description: 'For those who look why it left' }),
+    ),
+  },
   CLOSED,
 )
 

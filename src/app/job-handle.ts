@@ -2,7 +2,7 @@ import type { Patience, ResultWaiter } from '../engine/submit/result-waiter.ts'
 import { SluiceError } from '../errors.ts'
 import { checkOptions, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, formatDuration, parseDuration } from '../model/duration.ts'
-import { MAX_TIMER_MS } from '../model/setting-value.ts'
+import { MAX_TIMER_MS } from '../model/limits.ts'
 import { runningJob } from '../worker/running-job.ts'
 
 export interface ResultOptions {

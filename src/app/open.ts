@@ -25,8 +25,8 @@ import {
 import type { Duration } from '../model/duration.ts'
 import type { HeldLock } from '../model/held-lock.ts'
 import { toStorableText } from '../model/json.ts'
+import { isName, MAX_REASON, NAME_RULE } from '../model/limits.ts'
 import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
-import { isName, NAME_RULE } from '../model/setting-value.ts'
 import {
   LANE_FIELDS,
   resolveSettings,
@@ -247,7 +247,7 @@ function checkSluiceOptions(options: SluiceOptions): void {
   }
   for (const field of ['database', 'dataFolder', 'actor'] as const)
     if (options[field] !== undefined) checkText(options[field], field, { min: 0 })
-  if (options.reason !== undefined) checkStorable(options.reason, 'reason', { min: 0, max: 500 })
+  if (options.reason !== undefined) checkStorable(options.reason, 'reason', { min: 0, max: MAX_REASON })
   if (migrates !== undefined) checkFlag(migrates, 'migrate')
   if (publishes !== undefined) checkFlag(publishes, 'publish')
 }

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
 import { declareAdmission } from '../engine/operate/admission.ts'
 import { SluiceError } from '../errors.ts'
-import { isLongEnough } from '../model/choose-setting.ts'
+import { staleFloorMs } from '../model/limits.ts'
 import { ownValue } from '../model/own-value.ts'
 import { invalidConfig } from '../model/setting-value.ts'
 import { defaultDeadline, LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
@@ -128,11 +128,11 @@ async function checkStale(db: Queryable, settings: Settings, lanes: readonly Lan
     const given = settings.lanes.get(lane.name)?.given.has('stale') && !lane.operatorSet.includes('staleMs')
     if (!given) stale.set(lane.name, lane.staleMs)
   }
-  const bad = [...stale].filter(([, staleMs]) => !isLongEnough(staleMs, heartbeatMs))
+  const bad = [...stale].filter(([, staleMs]) => staleMs <= staleFloorMs(heartbeatMs))
   if (bad.length === 0) return heartbeatMs
   const names = bad.map(([name, staleMs]) => `${name} (${staleMs} ms)`).join(', ')
   throw new SluiceError(
     'INVALID_CONFIG',
-    `stale must be greater than twice the heartbeat, which is ${heartbeatMs} ms: raise stale of ${names} above ${2 * heartbeatMs} ms, or lower the heartbeat`,
+    `stale must be greater than twice the heartbeat, which is ${heartbeatMs} ms: raise stale of ${names} above ${staleFloorMs(heartbeatMs)} ms, or lower the heartbeat`,
   )
 }

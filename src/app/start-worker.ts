@@ -12,7 +12,7 @@ import {
   optionNames,
 } from '../model/argument.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
-import { isName, NAME_RULE } from '../model/setting-value.ts'
+import { isName, NAME_RULE, RANK_RANGE } from '../model/limits.ts'
 import type { WorkerIdentity } from '../model/worker-identity.ts'
 import { VERSION } from '../version.ts'
 import type { Executor } from '../worker/attempt.ts'
@@ -191,7 +191,7 @@ function checkWorkOptions(options: WorkOptions): number | undefined {
     throw invalidArgument('capacity', capacity, 'a whole number, 0 (no limit) or more')
   if (name !== undefined) checkText(name, 'name')
   if (labels !== undefined) toStorableJson(checkLabels(labels, 'labels'), 'labels')
-  if (rank !== undefined) checkWhole(rank, 'rank', -1_000_000, 1_000_000)
+  if (rank !== undefined) checkWhole(rank, 'rank', RANK_RANGE.min, RANK_RANGE.max)
   if (inPool !== undefined) checkPool(inPool, 'inPool')
   if (request !== undefined) checkText(request, 'request', { max: 200 })
   if (build !== undefined) checkText(build, 'build', { max: 200 })

@@ -4,8 +4,8 @@ import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, invalidArgument, optionNames } from '../model/argument.ts'
 import { type Duration, parseDuration } from '../model/duration.ts'
 import { checkJobId } from '../model/job-id.ts'
-import { toStorableJson, toStorableText } from '../model/json.ts'
-import { MAX_STORED_MS } from '../model/setting-value.ts'
+import { toStorableJson, toStorableText, withMember } from '../model/json.ts'
+import { MAX_KEY, MAX_NAME, MAX_OWNER, MAX_STORED_MS, MAX_TAG, MAX_TAGS } from '../model/limits.ts'
 import type { TransactionLike } from './transaction.ts'
 
 export interface SubmitOptions {
@@ -70,11 +70,6 @@ export function optionsOfEach<Input>(
 /** A longer wait given as a number is a point in time that was meant to be a Date. */
 const MAX_DELAY_MS = 10 * 366 * 86_400_000
 
-const MAX_KEY = 500
-const MAX_TAGS = 50
-const MAX_TAG = 100
-const MAX_OWNER = 200
-
 /**
  * One job for `sluice.submit_v1`.
  *
@@ -93,7 +88,7 @@ export function toSubmission(
   const { key, priority, lane, runAt, deadline, tags, resubmitOf } = options
   if (key !== undefined) fields += `,"key":${text(key, 'key', MAX_KEY)}`
   if (priority !== undefined) fields += `,"priority":${checkPriority(priority)}`
-  if (lane !== undefined) fields += `,"lane":${text(lane, 'lane', 100)}`
+  if (lane !== undefined) fields += `,"lane":${text(lane, 'lane', MAX_NAME)}`
   if (runAt !== undefined)
     fields += runAt instanceof Date ? `,"runAt":"${instant(runAt)}"` : `,"delayMs":${delay(runAt)}`
   if (deadline !== undefined) fields += `,"deadlineMs":${deadlineMs(deadline)}`
@@ -132,7 +127,7 @@ export function traced(submission: Submission, kept: string | undefined): Submis
 
 /** The same with one more field. @param json JSON text. */
 export function withField(submission: Submission, name: string, json: string): Submission {
-  return { ...submission, fields: `${submission.fields.slice(0, -1)},"${name}":${json}}`, isPlain: false }
+  return { ...submission, fields: withMember(submission.fields, name, json), isPlain: false }
 }
 
 function text(value: unknown, field: string, max: number): string {

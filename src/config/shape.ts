@@ -1,10 +1,9 @@
+import { isName, NAME_RULE } from '../model/limits.ts'
 import {
   describe,
   formatPath,
   formatPlace,
-  isName,
   type Locate,
-  NAME_RULE,
   type Path,
   type Problem,
   type Reader,

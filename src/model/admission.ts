@@ -1,5 +1,6 @@
 import { chooseSetting, type Sources } from './choose-setting.ts'
-import { count, formatPath, type InputOf, isName, NAME_RULE, orNone, type Problem } from './setting-value.ts'
+import { isName, NAME_RULE } from './limits.ts'
+import { count, formatPath, type InputOf, orNone, type Problem } from './setting-value.ts'
 
 /** Messages name the upper bound because people enter large numbers to mean no limit. */
 const limit = orNone(count({ min: 1, namesMax: true }))

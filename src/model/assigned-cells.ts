@@ -1,7 +1,5 @@
-/** The most jobs of one task to prefetch at once. */
-export const MAX_AHEAD = 1000
-/** The most jobs assigned to a worker beyond its slots, over all lanes. */
-export const MAX_ASSIGNED = 4000
+import { MAX_ASSIGNED } from './limits.ts'
+
 const CELLS = MAX_ASSIGNED
 const FREE = 0
 const WAITING = 1

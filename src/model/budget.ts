@@ -1,6 +1,7 @@
 import { hasUnit, parseQuantity, quantity } from './amount.ts'
 import type { Duration } from './duration.ts'
-import { describe, duration, isName, MAX_STORED_MS, NAME_RULE, type Problem } from './setting-value.ts'
+import { isName, MAX_STORED_MS, NAME_RULE } from './limits.ts'
+import { describe, duration, type Problem } from './setting-value.ts'
 import { isModelName, MODEL_RULE } from './task-fields.ts'
 
 type Sizes = { readonly [name: string]: number | string | undefined }

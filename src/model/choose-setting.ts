@@ -1,4 +1,5 @@
 import { formatDuration } from './duration.ts'
+import { staleFloorMs } from './limits.ts'
 import {
   describe,
   formatPath,
@@ -92,17 +93,9 @@ function valueAt(source: unknown, path: Path): unknown {
   return value
 }
 
-/**
- * The rule between two settings: stale > 2 x heartbeat. A worker gives up after stale - heartbeat without a successful
- * heartbeat. The rule leaves it more than one heartbeat to notice before others take over its jobs.
- */
-export function isLongEnough(staleMs: number, heartbeatMs: number): boolean {
-  return staleMs > 2 * heartbeatMs
-}
-
 /** Describes a violation of the rule. */
 export function staleProblem(stale: Found<number>, heartbeat: Found<number>): Problem | undefined {
-  if (!stale.valid || !heartbeat.valid || isLongEnough(stale.value, heartbeat.value)) return undefined
+  if (!stale.valid || !heartbeat.valid || stale.value > staleFloorMs(heartbeat.value)) return undefined
   const subject = stale.given ? stale : heartbeat
   return {
     path: subject.origin,
@@ -110,7 +103,7 @@ export function staleProblem(stale: Found<number>, heartbeat: Found<number>): Pr
     message:
       `stale must be greater than twice the heartbeat, but stale is ${formatDuration(stale.value)} ` +
       `(${stale.origin}) and heartbeat is ${formatDuration(heartbeat.value)} (${heartbeat.origin}); ` +
-      `set ${stale.change} to more than ${formatDuration(2 * heartbeat.value)}, ` +
+      `set ${stale.change} to more than ${formatDuration(staleFloorMs(heartbeat.value))}, ` +
       `or ${heartbeat.change} to less than ${formatDuration(stale.value / 2)}`,
   }
 }

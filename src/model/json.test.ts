@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { hasCode } from '../errors.ts'
-import { MAX_JSON_BYTES, MAX_JSON_DEPTH, toStorableJson, toStorableText } from './json.ts'
+import { toStorableJson, toStorableText } from './json.ts'
+import { MAX_JSON_BYTES, MAX_JSON_DEPTH } from './limits.ts'
 
 /** Texts in which everything that matters to JSON and PostgreSQL meets. */
 const awkward = fc

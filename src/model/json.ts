@@ -1,4 +1,5 @@
 import { SluiceError } from '../errors.ts'
+import { MAX_JSON_BYTES, MAX_JSON_DEPTH } from './limits.ts'
 
 /** Anything JSON can express: inputs, results, and everything else stored with a job. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonMap
@@ -12,12 +13,6 @@ export function isList(value: JsonValue | undefined): value is readonly JsonValu
 export function isMap(value: JsonValue | undefined): value is JsonMap {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
-
-/** Deeper values are rejected because parsers, PostgreSQL's included, run out of stack beyond some depth. */
-export const MAX_JSON_DEPTH = 1000
-
-/** Longer texts are rejected. */
-export const MAX_JSON_BYTES = 16 * 1024 * 1024
 
 /**
  * Serializes a value so that PostgreSQL can store it and return it unchanged.
@@ -116,4 +111,9 @@ const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[
 export function isStorable(text: string): boolean {
   // TypeScript's library for this target does not declare a method that Node has.
   return !text.includes('\0') && (text as string & { isWellFormed(): boolean }).isWellFormed()
+}
+
+/** JSON text of an object, which is not empty, with one more member. @param value JSON text. */
+export function withMember(object: string, name: string, value: string): string {
+  return `${object.slice(0, -1)},"${name}":${value}}`
 }

@@ -1,3 +1,4 @@
+import { MAX_COMMON_PRIORITY } from './limits.ts'
 /**
  * Every permission that an API key can have.
  *
@@ -9,7 +10,7 @@ export const PERMISSIONS = {
   'jobs:read:all': 'read the jobs of all owners',
   'jobs:cancel': 'cancel and delete own jobs, and resize their windows',
   'jobs:approve': 'approve and reject jobs of others',
-  'jobs:prioritise': 'submit jobs and schedules with a priority above 100',
+  'jobs:prioritise': `submit jobs and schedules with a priority above ${MAX_COMMON_PRIORITY}`,
   'workers:view': 'view lanes, workers, queues and metrics',
   'workers:manage': 'change lanes, workers, limits and the jobs of others',
   'workers:run':

@@ -2,18 +2,8 @@ import { checkLabels } from './argument.ts'
 import { chooseSetting, type Sources } from './choose-setting.ts'
 import type { Duration } from './duration.ts'
 import { toStorableJson } from './json.ts'
-import {
-  choice,
-  count,
-  duration,
-  formatPath,
-  isName,
-  MAX_STORED_MS,
-  NAME_RULE,
-  orNone,
-  type Problem,
-  type Reader,
-} from './setting-value.ts'
+import { isName, MAX_STORED_MS, NAME_RULE } from './limits.ts'
+import { choice, count, duration, formatPath, orNone, type Problem, type Reader } from './setting-value.ts'
 
 /** What workers of a pool offer to tasks with `requires`. */
 export type Labels = Readonly<Record<string, string | number | boolean>>

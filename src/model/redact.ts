@@ -1,3 +1,13 @@
+/** The variables that give access to our own database and server. Programs do not inherit them: one that needs a database gets its own in `env`. */
+export const SECRET_VARIABLES: readonly string[] = [
+  'DATABASE_URL',
+  'SLUICE_KEY',
+  'PGPASSWORD',
+  'PGPASSFILE',
+  'PGSERVICEFILE',
+  'PGSSLPASSWORD',
+]
+
 const SECRET = /sl[kst]_[A-Za-z0-9_-]{20,}/g
 
 /**

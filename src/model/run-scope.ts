@@ -1,5 +1,6 @@
 import { SluiceError } from '../errors.ts'
 import { checkList, checkOptions, checkText, checkWhole, invalidArgument, optionNames } from './argument.ts'
+import { MAX_COUNT, MAX_NAME, RANK_RANGE } from './limits.ts'
 
 /** What a key with `workers:run` permits its workers. */
 export interface RunScope {
@@ -35,8 +36,6 @@ const OPTIONS = optionNames<RunScope>({
   minRank: true,
 })
 const MOST_PATTERNS = 100
-const MAX_COUNT = 2_147_483_647
-const MAX_RANK = 1_000_000
 
 /** @throws {SluiceError} `INVALID_ARGUMENT` */
 export function readRunScope(given: RunScopeOptions, before: RunScope = NO_SCOPE): RunScope {
@@ -50,13 +49,15 @@ export function readRunScope(given: RunScopeOptions, before: RunScope = NO_SCOPE
     pools: pools === undefined ? before.pools : checkPatterns(pools, 'runs.pools'),
     maxCapacity: maxCapacity === undefined ? before.maxCapacity : bounded,
     minRank:
-      minRank === undefined ? before.minRank : checkWhole(minRank, 'runs.minRank', -MAX_RANK, MAX_RANK),
+      minRank === undefined
+        ? before.minRank
+        : checkWhole(minRank, 'runs.minRank', RANK_RANGE.min, RANK_RANGE.max),
   }
 }
 
 function checkPatterns(value: unknown, name: string): readonly string[] {
   const patterns = checkList(value, name, (item, place) => {
-    const text = checkText(item, place, { max: 100 })
+    const text = checkText(item, place, { max: MAX_NAME })
     if (!/^[A-Za-z0-9_.*-]+$/.test(text))
       throw invalidArgument(place, text, 'a name, in which * stands for any characters')
     return text

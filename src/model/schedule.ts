@@ -2,13 +2,10 @@ import { SluiceError } from '../errors.ts'
 import { invalidArgument, show } from './argument.ts'
 import { cronProblem, Ticks } from './cron.ts'
 import { toStorableJson } from './json.ts'
-import { choice, count, flag, type InputOf, isName, NAME_RULE, orNone, type Reader } from './setting-value.ts'
+import { isName, MAX_KEY, MAX_TAG, MAX_TAGS, NAME_RULE, PRIORITY_RANGE } from './limits.ts'
+import { choice, count, flag, type InputOf, orNone, type Reader } from './setting-value.ts'
 import { DEADLINE, storedDeadline } from './task-fields.ts'
 import { isTimeZone } from './time-zone.ts'
-
-const MAX_KEY = 500
-const MAX_TAGS = 50
-const MAX_TAG = 100
 
 /** Every field of a schedule and its reader. Files, code, HTTP and the command line share them. */
 export const SCHEDULE_FIELDS = {
@@ -28,7 +25,7 @@ export const SCHEDULE_FIELDS = {
   key: orNone(
     accepted(isText(MAX_KEY), `a text of 1 to ${MAX_KEY} characters`, `1 to ${MAX_KEY} characters`),
   ),
-  priority: orNone(count({ min: -1_000_000, max: 1_000_000 })),
+  priority: orNone(count(PRIORITY_RANGE)),
   lane: orNone(accepted(isNameText, NAME_RULE, 'the name of a lane')),
   tags: accepted(
     (value): value is readonly string[] =>

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { formatDuration } from './duration.ts'
+import { isName, MAX_STORED_MS } from './limits.ts'
 import {
   choice,
   count,
@@ -9,8 +10,6 @@ import {
   flag,
   formatPath,
   invalidConfig,
-  isName,
-  MAX_STORED_MS,
   orNone,
   orWord,
 } from './setting-value.ts'

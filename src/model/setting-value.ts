@@ -1,6 +1,7 @@
 import { SluiceError } from '../errors.ts'
 import { show } from './argument.ts'
 import { type Duration, formatDuration, parseDuration } from './duration.ts'
+import { isName, MAX_COUNT } from './limits.ts'
 
 /**
  * Reads one value of a setting from any source.
@@ -23,13 +24,6 @@ export interface Reader<In, Out> {
 }
 
 export type InputOf<R> = R extends Reader<infer In, unknown> ? In : never
-
-/** The largest `integer` PostgreSQL stores. */
-export const MAX_COUNT = 2_147_483_647
-/** Node's timers overflow at 2^31 - 1 ms, which is 24.8 days, and then fire at once. */
-export const MAX_TIMER_MS = 24 * 86_400_000
-/** For times that only the database compares: 100 years. */
-export const MAX_STORED_MS = 36_500 * 86_400_000
 
 /**
  * Reads a whole number within bounds. @param bounds `namesMax`: messages name the upper bound even if it is only the
@@ -142,15 +136,6 @@ export function choice<const W extends string>(...words: readonly W[]): Reader<W
     bound: list,
     format: (value) => value,
   }
-}
-
-/** The names of lanes, tasks and budgets. The database checks the same pattern. */
-export const NAME_PATTERN = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
-export const NAME_RULE =
-  'a name of 1 to 100 letters, digits, "_", "-" or ".", starting with a letter or "_", and not __proto__'
-
-export function isName(text: string): boolean {
-  return text !== '__proto__' && NAME_PATTERN.test(text)
 }
 
 /** Describes a value from a file in a few words, for an error message. */

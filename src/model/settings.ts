@@ -1,6 +1,7 @@
 import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
 import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
 import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
+import { isName, MAX_PREFETCH, MAX_STORED_MS, MAX_TIMER_MS, NAME_RULE } from './limits.ts'
 import { type FleetSource, type PoolChange, resolvePools } from './pool.ts'
 import { proxies } from './proxies.ts'
 import {
@@ -11,11 +12,7 @@ import {
   formatPath,
   type InputOf,
   invalidConfig,
-  isName,
-  MAX_STORED_MS,
-  MAX_TIMER_MS,
   moduleFunction,
-  NAME_RULE,
   noLessThan,
   orNone,
   orWord,
@@ -102,7 +99,7 @@ export const LANE_FIELDS = {
   /** Which free worker gets a job: the first in order, or the one with the fewest running jobs. */
   placement: choice('fill', 'spread'),
   /** How many jobs a worker may prefetch beyond its slots. Stored as 0 for `off`. */
-  prefetch: orWord(count({ min: 0, max: 1000 }), 'off', 0),
+  prefetch: orWord(count({ min: 0, max: MAX_PREFETCH }), 'off', 0),
 } as const
 
 /** The column of each field. Durations are stored in milliseconds. */

@@ -1,8 +1,9 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { MAX_LOG_BYTES, MAX_LOG_LINES } from '../model/limits.ts'
 import type { LogLine } from '../model/log-line.ts'
 
-// A line of an attempt that has lost its lease is kept for 10 s: it is evidence, not state. Each attempt keeps 10,000 lines and 4 MiB, and the
-// line that would be one too many says so. The row in traces is locked while it counts, so that requests at the same time do not pass together.
+// A line of an attempt that has lost its lease is kept for 10 s: it is evidence, not state. Each attempt keeps a limited number of lines
+// and bytes, and the line that would be one too many says so. The row in traces is locked while it counts, so that requests at the same time do not pass together.
 const APPEND = statement(
   'append_logs',
   `with given as materialized (
@@ -34,8 +35,8 @@ const APPEND = statement(
      insert into sluice.logs (job_id, attempt, at, level, line)
      select p.id, p.attempt, p.at, case when b.over then 'warn' else p.level end,
             case when b.over then 'the log of this attempt is full; further lines are dropped' else p.line end
-       from placed p cross join lateral (select p.lines > 10000 or p.bytes > 4194304 as over) b
-      where p.lines - 1 <= 10000 and p.bytes - octet_length(p.line) <= 4194304
+       from placed p cross join lateral (select p.lines > ${MAX_LOG_LINES} or p.bytes > ${MAX_LOG_BYTES} as over) b
+      where p.lines - 1 <= ${MAX_LOG_LINES} and p.bytes - octet_length(p.line) <= ${MAX_LOG_BYTES}
       order by p.n
    )
    select distinct g.id from given g where not exists (select 1 from own o where o.id = g.id and o.attempt = g.attempt)`,

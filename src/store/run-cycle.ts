@@ -1,6 +1,7 @@
 import { type RawQueryable, statement } from '../db/database.ts'
 import type { EndedAttempt } from '../model/assignment.ts'
 import type { ClaimedRow, CycleReport } from '../model/claim.ts'
+import { countFitting } from '../model/count-fitting.ts'
 import { MAX_DETAIL_BYTES } from '../model/error-detail.ts'
 
 /** A worker that looks for more classes does not try a steady cycle: each of the others has to be looked at. */
@@ -183,14 +184,10 @@ async function runAny(
 }
 
 /** How many of the first endings may go into one cycle, at least one. */
-export function howManyFit(ended: readonly EndedAttempt[]): number {
-  let characters = 0
-  for (let i = 0; i < ended.length; i++) {
-    const { ending } = ended[i]!
-    characters += ending.kind === 'completed' ? ending.result.length : MAX_DETAIL_BYTES
-    if (i > 0 && characters > MAX_RESULTS) return i
-  }
-  return ended.length
+export function endingsPerCycle(ended: readonly EndedAttempt[]): number {
+  return countFitting(ended, MAX_RESULTS, ({ ending }) =>
+    ending.kind === 'completed' ? ending.result.length : MAX_DETAIL_BYTES,
+  )
 }
 
 /** The endings of each claim together, in their order: the database records a claim that ends as a whole without a search for each job. */

@@ -1,7 +1,5 @@
+import { DOUBTFUL_HEARTBEATS } from '../model/limits.ts'
 import type { JobSource } from './job-source.ts'
-
-/** After so many missed heartbeats an answer may be too old to act on, and connections may be dead. One beat may just be slow. */
-const DOUBTFUL_BEATS = 2
 
 /** Which answers and connections a worker can still trust, by the heartbeats that got through. */
 export class AnswerTrust {
@@ -16,7 +14,7 @@ export class AnswerTrust {
   }
 
   get #doubtfulMs(): number {
-    return DOUBTFUL_BEATS * this.#source.heartbeatMs
+    return DOUBTFUL_HEARTBEATS * this.#source.heartbeatMs
   }
 
   /** A heartbeat got through. */

@@ -1,5 +1,6 @@
 import { hasCode, messageOf } from '../errors.ts'
 import type { Assignment, CycleAnswer, EndedAttempt, NamedJob, WorkerOrders } from '../model/assignment.ts'
+import { LOOK_AGAIN_MS } from '../model/limits.ts'
 import { RepeatedWarning } from '../repeated-warning.ts'
 import { AnswerTrust } from './answer-trust.ts'
 import type { Attempts } from './attempts.ts'
@@ -30,8 +31,6 @@ export interface DispatcherOptions {
   readonly onStartedOver: () => void
 }
 
-/** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
-const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 const RETRY_MS = 500
 /** While prefetched jobs keep its slots in use, a worker gathers endings for this long before it reports them: a cycle costs as much for one as for ten. */
 const GATHER_MS = 5

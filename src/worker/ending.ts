@@ -4,14 +4,12 @@ import { type Duration, parseDuration } from '../model/duration.ts'
 import { type ErrorDetail, thrownAt } from '../model/error-detail.ts'
 import type { Ending, OutOfMemory } from '../model/job.ts'
 import { toStorableJson, toStorableText } from '../model/json.ts'
+import { MAX_ERROR, MAX_RETRY_DELAY_MS } from '../model/limits.ts'
 import { withoutSecrets } from '../model/redact.ts'
 import { type RetryPolicy, retryDelay } from '../model/retry.ts'
 import { BrokenWorker, StartFailure, type Stop } from './attempt.ts'
 import { asOutOfMemory } from './models/out-of-memory.ts'
 import { detailOf, toWireError, type WireError } from './thrown.ts'
-
-const MAX_ERROR = 16_384
-const MAX_DELAY_MS = 366 * 86_400_000
 
 /** Thrown by a task to say how it wants to end. */
 export class Verdict extends Error {
@@ -175,7 +173,7 @@ function isVerdict(error: unknown): error is Verdict {
 
 function delayUntil(at: Date | number | undefined, now: number): number {
   const delay = at instanceof Date ? at.getTime() - now : Number(at ?? 0)
-  return Number.isNaN(delay) ? 0 : Math.min(Math.max(0, delay), MAX_DELAY_MS)
+  return Number.isNaN(delay) ? 0 : Math.min(Math.max(0, delay), MAX_RETRY_DELAY_MS)
 }
 
 /** The text kept with the job: the message, with the causes behind it. Never throws. */

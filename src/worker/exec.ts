@@ -7,8 +7,8 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SluiceError } from '../errors.ts'
 import { explainInexact, findInexactNumber } from '../model/exact-numbers.ts'
-import { MAX_JSON_BYTES } from '../model/json.ts'
-import { MAX_TIMER_MS } from '../model/setting-value.ts'
+import { MAX_JSON_BYTES, MAX_TIMER_MS } from '../model/limits.ts'
+import { SECRET_VARIABLES } from '../model/redact.ts'
 import { traceVariables } from '../tracing.ts'
 import { type Attempt, BrokenWorker, StartFailure } from './attempt.ts'
 import { deviceVariables } from './devices/device-variables.ts'
@@ -44,8 +44,6 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
 const MAX_OUTPUT_BYTES = 1_048_576
 const RESULT_FILE = '.sluice-result.json'
-/** What opens our own doors; a program that needs a database gets its own in `env`. */
-const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 /** How long to wait for the end of the output once the program is gone. */
 const DRAIN_MS = 1000
 /** Why no program can be started, whichever it is. */
@@ -157,7 +155,7 @@ async function start(program: Program, workdir: string, env: NodeJS.ProcessEnv):
 function environment(program: Program, attempt: Attempt, resultPath: string): NodeJS.ProcessEnv {
   const { user } = program
   const env = user === undefined ? { ...process.env } : plainEnvironment(user, process.env)
-  for (const name of SECRETS) delete env[name]
+  for (const name of SECRET_VARIABLES) delete env[name]
   return {
     ...env,
     ...program.env,

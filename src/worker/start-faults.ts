@@ -1,4 +1,5 @@
 import { formatDuration } from '../model/duration.ts'
+import { FAILED_STARTS_UNTIL_BROKEN } from '../model/limits.ts'
 import { type BrokenWorker, StartFailure } from './attempt.ts'
 import { errorText } from './ending.ts'
 import { FailedStarts } from './failed-starts.ts'
@@ -19,8 +20,6 @@ export interface StartEvents {
   broken(why: string): void
 }
 
-const FAILED_STARTS = 3
-
 /** What keeps a worker from starting jobs: faults of its machine, and tasks that it lacks something for. */
 export class StartFaults {
   readonly #options: StartOptions
@@ -37,7 +36,7 @@ export class StartFaults {
 
   /** Too many faults of this machine in a row: it takes no jobs. */
   get isBroken(): boolean {
-    return this.#failedStarts >= FAILED_STARTS
+    return this.#failedStarts >= FAILED_STARTS_UNTIL_BROKEN
   }
 
   /** Whether this task could not be started lately. */
@@ -68,7 +67,7 @@ export class StartFaults {
   /** Takes no more jobs until somebody brings it back: something this worker needs is missing or broken. */
   breakDown(cause: unknown): void {
     const error = errorText(cause)
-    this.#failedStarts = FAILED_STARTS
+    this.#failedStarts = FAILED_STARTS_UNTIL_BROKEN
     this.#events.broken(error)
     this.#options.log.error(
       { error },

@@ -3,8 +3,9 @@ import { SluiceError } from '../errors.ts'
 import { AMOUNT_RULE, type AmountSource, amount, type StoredAmount } from '../model/amount.ts'
 import { checkLabels, checkOptions, optionNames, show } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
+import { DEFAULT_LOSSES, isName, NAME_RULE } from '../model/limits.ts'
 import { DEFAULT_RETRY, type RetryOptions, type RetryPolicy } from '../model/retry.ts'
-import { isName, NAME_RULE, type Reader } from '../model/setting-value.ts'
+import type { Reader } from '../model/setting-value.ts'
 import { isModelName, MODEL_RULE, RETRY_FIELDS, storedDeadline, TASK_FIELDS } from '../model/task-fields.ts'
 import type { TaskContext } from './context.ts'
 import { type AnyModel, isModel } from './models/model.ts'
@@ -215,7 +216,7 @@ export function commonOptions(
     timeoutMs: read('timeout', options.timeout, TASK_FIELDS.timeout),
     deadlineMs: storedDeadline(read('deadline', options.deadline, TASK_FIELDS.deadline)),
     onLost: read('onLost', options.onLost, TASK_FIELDS.onLost) ?? 'retry',
-    losses: read('losses', options.losses, TASK_FIELDS.losses) ?? 3,
+    losses: read('losses', options.losses, TASK_FIELDS.losses) ?? DEFAULT_LOSSES,
     approval: read('approval', options.approval, TASK_FIELDS.approval),
     keys: read('keys', options.keys, TASK_FIELDS.keys),
     laneFixed: read('laneFixed', options.laneFixed, TASK_FIELDS.laneFixed),

@@ -108,7 +108,7 @@ test.each([
   [
     `'resize', deadline => '200 years'`,
     'SL005',
-    'deadline: must be from 0, which is no deadline, to 100 years',
+    'deadline: must be from 0, which is no deadline, to 36500 days',
   ],
   [`'resize', tags => array['a', null]`, 'SL005', 'tags: must be at most 50 texts'],
   [`'resize', tags => array['']`, 'SL005', 'tags: must be at most 50 texts'],

@@ -16,8 +16,8 @@ begin
     raise exception 'key: must be a text of 1 to 500 characters' using errcode = 'SL005', detail = 'key';
   elsif not isfinite(run_at) or run_at > '9999-12-31' then
     raise exception 'run_at: must be a time before the year 10000' using errcode = 'SL005', detail = 'run_at';
-  elsif not isfinite(deadline) or deadline < interval '0' or deadline > interval '100 years' then
-    raise exception 'deadline: must be from 0, which is no deadline, to 100 years' using errcode = 'SL005', detail = 'deadline';
+  elsif not isfinite(deadline) or deadline < interval '0' or extract(epoch from deadline) > 3153600000 then
+    raise exception 'deadline: must be from 0, which is no deadline, to 36500 days' using errcode = 'SL005', detail = 'deadline';
   elsif cardinality(tags) > 50 or exists (select 1 from unnest(tags) t where t is null or length(t) not between 1 and 100) then
     raise exception 'tags: must be at most 50 texts of 1 to 100 characters' using errcode = 'SL005', detail = 'tags';
   elsif length(submitted_by) not between 1 and 200 then

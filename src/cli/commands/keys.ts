@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { NewKeyBody } from '../../api/keys.ts'
 import { SluiceError } from '../../errors.ts'
+import { RANK_RANGE } from '../../model/limits.ts'
 import { ADMIN_ROLE } from '../../model/permissions.ts'
 import type { RunScope } from '../../model/run-scope.ts'
 import { count, orNone } from '../../model/setting-value.ts'
@@ -34,7 +35,7 @@ interface RevokeOptions extends CommonOptions {
 }
 
 const MAX_CAPACITY = orNone(count({ min: 1 }))
-const MIN_RANK = count({ min: -1_000_000, max: 1_000_000 })
+const MIN_RANK = count(RANK_RANGE)
 
 /** `sluice keys`, and `list`, `show`, `create`, `set` and `delete` below it */
 export const declareKeys: Declare = (command, act) => {

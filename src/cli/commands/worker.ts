@@ -6,6 +6,7 @@ import type { ServerOptions } from '../../client/link.ts'
 import { type LoadedConfig, loadConfig } from '../../config/load-config.ts'
 import type { Log } from '../../engine/log.ts'
 import { SluiceError } from '../../errors.ts'
+import { RANK_RANGE } from '../../model/limits.ts'
 import { count, moduleFunction } from '../../model/setting-value.ts'
 import { SETTINGS } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
@@ -21,7 +22,7 @@ import { createLog } from '../log.ts'
 import { dataFolderOf, refuseForgottenServer } from '../operate.ts'
 import { HINT } from '../report-error.ts'
 
-const RANK = count({ min: -1_000_000, max: 1_000_000 })
+const RANK = count(RANK_RANGE)
 
 interface WorkerOptions extends CommonOptions {
   readonly capacity?: Given<number>

@@ -1,5 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { toStorableText } from '../../model/json.ts'
+import { MAX_AUDIT_TEXT } from '../../model/limits.ts'
 import { withoutSecrets, withoutSecretsIn } from '../../model/redact.ts'
 import { insertAudit } from '../../store/insert-audit.ts'
 
@@ -21,9 +22,6 @@ export interface AuditEntry {
   /** Why, in the words of whoever did it. */
   readonly reason?: string | undefined
 }
-
-/** Longer texts are cut: a target can hold a name that a caller chose. */
-const MAX_TEXT = 500
 
 /**
  * Writes down who did what.
@@ -48,5 +46,5 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
 
 /** Refused attempts name what the caller asked for, which may be no text that PostgreSQL stores. */
 function text(given: string): string {
-  return withoutSecrets(toStorableText(given, MAX_TEXT))
+  return withoutSecrets(toStorableText(given, MAX_AUDIT_TEXT))
 }

@@ -2,9 +2,9 @@ import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkText, checkWhole, invalidArgument } from '../../model/argument.ts'
 import { toStorableText } from '../../model/json.ts'
+import { MAX_OWNER, MAX_STORED_MS } from '../../model/limits.ts'
 import { ADMIN_ROLE, permissionSet } from '../../model/permissions.ts'
 import { NO_SCOPE, type RunScope, type RunScopeOptions, readRunScope } from '../../model/run-scope.ts'
-import { MAX_STORED_MS } from '../../model/setting-value.ts'
 import * as change from '../../store/change-key.ts'
 import * as firstKey from '../../store/create-first-key.ts'
 import { findNameUse } from '../../store/find-name-use.ts'
@@ -42,8 +42,6 @@ export interface RevokedKey extends KeyView {
   /** The schedules of its owner that were disabled with it. */
   readonly pausedSchedules: readonly string[]
 }
-
-const MAX_NAME = 200
 
 /**
  * Makes a key.
@@ -223,8 +221,8 @@ function listOf(words: readonly (string | false)[]): string {
 }
 
 function checkName(value: unknown): string {
-  const name = checkText(value, 'name', { max: MAX_NAME })
-  if (name.trim() !== name || toStorableText(name, MAX_NAME) !== name || /\p{Cc}/u.test(name))
+  const name = checkText(value, 'name', { max: MAX_OWNER })
+  if (name.trim() !== name || toStorableText(name, MAX_OWNER) !== name || /\p{Cc}/u.test(name))
     throw invalidArgument('name', name, 'a text without control characters or space around it')
   return name
 }

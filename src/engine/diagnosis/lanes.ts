@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
-import { isLongEnough } from '../../model/choose-setting.ts'
 import { formatDuration } from '../../model/duration.ts'
+import { staleFloorMs } from '../../model/limits.ts'
 import type { Reader } from '../../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
 import { knownNames } from '../../store/known-names.ts'
@@ -43,7 +43,7 @@ export async function checkLanes(patient: {
 }
 
 function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
-  if (isLongEnough(lane.staleMs, heartbeatMs)) return []
+  if (lane.staleMs > staleFloorMs(heartbeatMs)) return []
   return [
     {
       check: `lane ${lane.name}`,

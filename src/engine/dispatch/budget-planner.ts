@@ -3,7 +3,7 @@ import { translateError } from '../../db/sqlstate.ts'
 import { hasCode, messageOf } from '../../errors.ts'
 import type { EndedAttempt } from '../../model/assignment.ts'
 import type { ModelNews, ModelOnDevice } from '../../model/device.ts'
-import { MAX_COUNT } from '../../model/setting-value.ts'
+import { HINT_INTERVAL_MS, MAX_COUNT } from '../../model/limits.ts'
 import { plan } from '../../policy/plan.ts'
 import { LEARNING } from '../../policy/plan-input.ts'
 import { loadPlanInput, type StoredPlanInput } from '../../store/load-plan-input.ts'
@@ -12,8 +12,6 @@ import { resolveUses } from '../submit/resolve-uses.ts'
 import { AvoidedSwaps } from './avoided-swaps.ts'
 import { readPlanInput, sharedOf } from './read-plan-input.ts'
 
-/** Others are told at most this often that they may find room now; they look by themselves too. */
-const HINT_MS = 20
 /** How often a worker that takes nothing looks whether others need the room of its models. */
 const LOOK_WHEN_FULL_MS = 500
 /** After a plan that others were faster than. */
@@ -78,7 +76,7 @@ export class BudgetPlanner {
 
   /** In how long the plan may come out differently though nobody says a word. */
   get lookAgainMs(): number {
-    const hintAt = this.#owesHint ? this.#toldAt + HINT_MS : Number.POSITIVE_INFINITY
+    const hintAt = this.#owesHint ? this.#toldAt + HINT_INTERVAL_MS : Number.POSITIVE_INFINITY
     return Math.max(0, Math.min(this.#dueAt, hintAt) - performance.now())
   }
 
@@ -223,7 +221,7 @@ export class BudgetPlanner {
   }
 
   #mayTell(now: number): boolean {
-    return this.#owesHint && now - this.#toldAt >= HINT_MS
+    return this.#owesHint && now - this.#toldAt >= HINT_INTERVAL_MS
   }
 
   /** Added up until it is time to store them: a row that changed with every job would be the hottest of all. */

@@ -1,6 +1,7 @@
 import type { RawQueryable } from '../../db/database.ts'
 import type { CycleRequest, EndedAttempt, JobAttempt } from '../../model/assignment.ts'
 import type { ClaimedRow } from '../../model/claim.ts'
+import { HINT_INTERVAL_MS } from '../../model/limits.ts'
 import type { CycleArguments, CycleRows } from '../../store/run-cycle.ts'
 import type { Log } from '../log.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
@@ -10,9 +11,6 @@ import type { Claimable, Offer } from './offer.ts'
 import { ahead, divideAhead } from './prefetch-bound.ts'
 import { ScanPlaces } from './scan-places.ts'
 import type { SlotKeeper } from './slot-keeper.ts'
-
-/** Processes that wait for results get a hint at most this often; they poll too. */
-const HINT_MS = 20
 
 /** The database has it as an integer. */
 const MAX_TURN = 1_000_000_000
@@ -179,7 +177,7 @@ export class Claiming {
       return max > 0 ? [{ ...each, max }] : []
     })
     const served = new Set(classes.map((each) => each.lane))
-    const hint = ended.length > 0 && now - this.#hintedAt >= HINT_MS
+    const hint = ended.length > 0 && now - this.#hintedAt >= HINT_INTERVAL_MS
     if (hint) this.#hintedAt = now
     if (ended.length > 0) this.#partial = 0
     this.#turn = (this.#turn + 1) % MAX_TURN

@@ -1,3 +1,5 @@
+import { EARLY_TIMER_MS, MAX_COUNT } from '../../model/limits.ts'
+
 /** How long after a hint it looks when so many are free that come first. All at once would keep the first one waiting. */
 const LOOK_AFTER_MS = [0, 2, 8, 16, 32]
 /** The same where the hint may be about many jobs. */
@@ -6,9 +8,7 @@ const STEP_MS = 1
 const MANY = 20
 
 /** Longer ago than anything: as much as the database takes. */
-const ALWAYS_MS = 2_147_483_647
-/** Timers may fire a moment early. */
-const EARLY_MS = 2
+const ALWAYS_MS = MAX_COUNT
 
 /** A look for jobs: when it was sent, and which lanes it was at. */
 export interface Look {
@@ -61,7 +61,7 @@ export class FillOrder {
 
   /** A look begins: what was left to others long enough is not new any more. */
   begin(now: number): void {
-    if (this.#left !== undefined && now >= this.#left.dueAt - EARLY_MS) this.#waited()
+    if (this.#left !== undefined && now >= this.#left.dueAt - EARLY_TIMER_MS) this.#waited()
   }
 
   /** For how many milliseconds back jobs of a lane are new to this worker. */

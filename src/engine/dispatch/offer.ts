@@ -1,8 +1,8 @@
 import type { Queryable } from '../../db/database.ts'
+import { MAX_COUNT } from '../../model/limits.ts'
 import { type DispatchClass, loadClasses } from '../../store/load-classes.ts'
 
 /** More than any claim takes. */
-const NO_BOUND = 2_147_483_647
 
 /** A class to claim from, with how many jobs at most. */
 export interface Claimable {
@@ -98,7 +98,7 @@ export class Offer {
     const claimable: Claimable[] = []
     for (const each of open) {
       const part = pooled.indexOf(each)
-      const share = part < 0 ? NO_BOUND : shareOf(freeProcesses, pooled.length, part, turn)
+      const share = part < 0 ? MAX_COUNT : shareOf(freeProcesses, pooled.length, part, turn)
       const max = Math.min(share, limits?.get(each.task) ?? share)
       // Order within a planned class is exact: it is scanned from the top, like a lane with one slot.
       const { id, task, lane, budgeted } = each

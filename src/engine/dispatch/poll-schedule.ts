@@ -1,5 +1,5 @@
-/** Timers may fire a moment early. */
-const EARLY_MS = 2
+import { EARLY_TIMER_MS } from '../../model/limits.ts'
+
 /** A worker without a lane, or with long polls only, still looks around this often. */
 const LONGEST_MS = 30_000
 
@@ -21,7 +21,7 @@ export class PollSchedule {
   due(polls: ReadonlyMap<string, number>, now: number): ReadonlySet<string> {
     return new Set(
       [...polls]
-        .filter(([lane, pollMs]) => this.#dueAt(lane, pollMs) <= now + EARLY_MS)
+        .filter(([lane, pollMs]) => this.#dueAt(lane, pollMs) <= now + EARLY_TIMER_MS)
         .map(([lane]) => lane),
     )
   }

@@ -12,7 +12,7 @@ import type {
 import { type ClaimedRow, toAssignment } from '../../model/claim.ts'
 import { loadClaimed } from '../../store/load-claimed.ts'
 import { type Resynced, resyncWorker } from '../../store/resync-worker.ts'
-import { type Begun, type CycleRows, howManyFit, runCycle } from '../../store/run-cycle.ts'
+import { type Begun, type CycleRows, endingsPerCycle, runCycle } from '../../store/run-cycle.ts'
 import type { Log } from '../log.ts'
 import { workerEnded } from '../operate/worker-control.ts'
 import { Claiming, type ClaimRequest, type Held } from './claiming.ts'
@@ -298,7 +298,7 @@ export class WorkerSession {
     ask: ClaimRequest,
     recorded: Set<string>,
   ): Promise<{ readonly rows: readonly ClaimedRow[]; readonly isWhole: boolean }> {
-    const fits = howManyFit(ended)
+    const fits = endingsPerCycle(ended)
     if (fits < ended.length) {
       await this.#send(ended.slice(0, fits), claimingNothing(ask), recorded)
       return this.#send(ended.slice(fits), ask, recorded)

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
-import { MAX_JSON_BYTES } from '../../model/json.ts'
+import { MAX_JSON_BYTES } from '../../model/limits.ts'
 import { holdsJob } from '../../store/holds-job.ts'
 
 export interface NamedLease {

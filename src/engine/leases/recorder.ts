@@ -1,13 +1,10 @@
 import { messageOf } from '../../errors.ts'
 import { toStorableText } from '../../model/json.ts'
+import { MAX_LOG_BYTES, MAX_LOG_LINE, MAX_LOG_LINES, MAX_PROGRESS_MESSAGE } from '../../model/limits.ts'
 import type { LogLine, ProgressNote } from '../../model/log-line.ts'
 import type { Log } from '../log.ts'
 
 const FLUSH_MS = 200
-const MAX_LINE = 8192
-/** One attempt keeps this many lines and bytes; then a last line says so. The database has the same bounds. */
-const MAX_LINES = 10_000
-const MAX_BYTES = 4 * 1024 * 1024
 /** Lines waiting to be stored. Beyond, the oldest go: a database outage must not fill the memory. */
 const MAX_WAITING = 50_000
 const BATCH = 1000
@@ -55,11 +52,11 @@ export class Recorder {
 
   log(id: string, attempt: number, level: string, text: string): void {
     const trace = this.#traceOf(id)
-    if (trace.lines > MAX_LINES || trace.bytes > MAX_BYTES) return
+    if (trace.lines > MAX_LOG_LINES || trace.bytes > MAX_LOG_BYTES) return
     trace.lines++
-    const storable = toStorableText(text, MAX_LINE)
+    const storable = toStorableText(text, MAX_LOG_LINE)
     trace.bytes += Buffer.byteLength(storable)
-    const full = trace.lines > MAX_LINES || trace.bytes > MAX_BYTES
+    const full = trace.lines > MAX_LOG_LINES || trace.bytes > MAX_LOG_BYTES
     const line = full ? 'the log of this attempt is full; further lines are dropped' : storable
     this.#lines.push({ id, attempt, at: new Date().toISOString(), level: full ? 'warn' : level, line })
     this.#accepted++
@@ -73,7 +70,7 @@ export class Recorder {
   }
 
   progress(id: string, attempt: number, fraction: number, text: string | undefined): void {
-    const message = text === undefined ? null : toStorableText(text, 1000)
+    const message = text === undefined ? null : toStorableText(text, MAX_PROGRESS_MESSAGE)
     this.#progress.set(id, { id, attempt, progress: fraction, message })
     this.#traceOf(id).waiting++
     this.#schedule()

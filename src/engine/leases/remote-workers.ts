@@ -3,6 +3,7 @@ import { SluiceError } from '../../errors.ts'
 import { checkLabels, checkStorable } from '../../model/argument.ts'
 import { explainInexact, findInexactNumber } from '../../model/exact-numbers.ts'
 import { checkDepth, toStorableJson, toStorableText } from '../../model/json.ts'
+import { MAX_LOG_LINE, MAX_PROGRESS_MESSAGE } from '../../model/limits.ts'
 import type { LogLine, ProgressNote } from '../../model/log-line.ts'
 import { checkLaneScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
@@ -34,10 +35,8 @@ export { type Resynced, resyncWorkers } from '../../store/resync-worker.ts'
 export { shareProcesses } from '../../store/share-processes.ts'
 export { restoreTask } from '../../store/withdraw-task.ts'
 
-const MAX_LINE = 8192
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */
 const CUT_NOTE = 64
-const MAX_MESSAGE = 1000
 
 export interface RegisteredWorker {
   readonly id: string
@@ -144,7 +143,7 @@ export async function appendRemoteLogs(
     db,
     workerId,
     lines.map((each) => {
-      const most = each.line.length > MAX_LINE + CUT_NOTE ? MAX_LINE : each.line.length
+      const most = each.line.length > MAX_LOG_LINE + CUT_NOTE ? MAX_LOG_LINE : each.line.length
       return { ...each, line: toStorableText(each.line, most) }
     }),
   )
@@ -160,7 +159,7 @@ export async function saveRemoteProgress(
   const last = new Map(notes.map((note) => [note.id, note]))
   const sorted = [...last.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
   if (sorted.length === 0) return []
-  const message = (text: string | null) => (text === null ? null : toStorableText(text, MAX_MESSAGE))
+  const message = (text: string | null) => (text === null ? null : toStorableText(text, MAX_PROGRESS_MESSAGE))
   const stored = await saveProgress(
     db,
     workerId,
@@ -225,7 +224,7 @@ export async function reportWithdrawn(
  * @throws {SluiceError} `ILLEGAL_TRANSITION` while it runs something: it has to hand that back first.
  */
 export async function closeRemoteWorker(db: Queryable, workerId: string, why: string): Promise<void> {
-  if (await endWorker(db, workerId, toStorableText(why, MAX_MESSAGE))) return
+  if (await endWorker(db, workerId, toStorableText(why, MAX_PROGRESS_MESSAGE))) return
   throw new SluiceError(
     'ILLEGAL_TRANSITION',
     `worker ${workerId} still runs jobs: report or return them first, then close it`,

@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { checkOptions, checkWhole, invalidArgument } from '../../model/argument.ts'
 import type { Duration } from '../../model/duration.ts'
-import { isName, MAX_COUNT, NAME_RULE } from '../../model/setting-value.ts'
+import { isName, MAX_COUNT, NAME_RULE } from '../../model/limits.ts'
 import { DEADLINE } from '../../model/task-fields.ts'
 import {
   type AdmissionLimits,

@@ -3,6 +3,7 @@ import { transactWithRetries } from '../../db/with-retries.ts'
 import { checkStorable, invalidArgument } from '../../model/argument.ts'
 import { ACTIVE_STATUSES, type JobStatus, statusOf } from '../../model/job.ts'
 import { toStorableText } from '../../model/json.ts'
+import { MAX_JOB_REASON } from '../../model/limits.ts'
 import { cancelJobs } from '../../store/cancel-jobs.ts'
 import type { JobSearch } from '../../store/find-jobs.ts'
 import type { AuditOfOne } from '../../store/insert-audits.ts'
@@ -42,7 +43,6 @@ const BATCH = 100
 const COUNTED_AT_ONCE = 10_000
 /** Below the time that a request may take. */
 const WITHIN_MS = 20_000
-const MAX_REASON = 2000
 
 /**
  * Cancels, retries or reprioritises the jobs that match.
@@ -102,7 +102,10 @@ function searchFor({ action }: BulkAction, criteria: JobCriteria): JobSearch {
 function checkAction(action: BulkAction): BulkAction {
   if (action.action === 'priority') return { ...action, priority: checkPriority(action.priority) }
   if (action.action === 'retry') return action
-  return { ...action, reason: toStorableText(checkStorable(action.reason, 'reason', { min: 0 }), MAX_REASON) }
+  return {
+    ...action,
+    reason: toStorableText(checkStorable(action.reason, 'reason', { min: 0 }), MAX_JOB_REASON),
+  }
 }
 
 async function actOnBatch(

@@ -5,6 +5,7 @@ import { checkStorable, checkWhole, invalidArgument } from '../../model/argument
 import { isFinal, type JobState, statusOf } from '../../model/job.ts'
 import { checkJobId, isId } from '../../model/job-id.ts'
 import { toStorableText } from '../../model/json.ts'
+import { MAX_JOB_REASON } from '../../model/limits.ts'
 import { TASK_FIELDS } from '../../model/task-fields.ts'
 import { approveJob } from '../../store/approve-job.ts'
 import { cancelJob } from '../../store/cancel-job.ts'
@@ -18,7 +19,6 @@ import { reprioritiseJobs } from '../../store/reprioritise-jobs.ts'
 import { rerunJob } from '../../store/rerun-job.ts'
 
 /** Texts given with a cancel or a rejection are cut to this length. */
-const MAX_REASON = 2000
 const MAX_LISTED = 100_000
 
 /** Log lines of a job after the line with id `after`, oldest first. */
@@ -116,7 +116,7 @@ export function checkPriority(priority: unknown): number {
 }
 
 export function checkReason(text: unknown, name: string): string {
-  return toStorableText(checkStorable(text, name, { min: 0 }), MAX_REASON)
+  return toStorableText(checkStorable(text, name, { min: 0 }), MAX_JOB_REASON)
 }
 
 async function refuse(db: Queryable, id: string, what: string, rule: string): Promise<never> {

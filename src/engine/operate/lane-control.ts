@@ -1,8 +1,8 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
-import { isLongEnough } from '../../model/choose-setting.ts'
-import { isName, NAME_RULE, type Reader } from '../../model/setting-value.ts'
+import { isName, NAME_RULE, staleFloorMs } from '../../model/limits.ts'
+import type { Reader } from '../../model/setting-value.ts'
 import { LANE_COLUMNS, LANE_FIELDS, type LaneSource, newLane } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
 import { changeLane, type LaneChange } from '../../store/change-lane.ts'
@@ -222,10 +222,10 @@ async function checkChange(db: Queryable, change: LaneSource): Promise<LaneChang
   const checked: LaneChange = read
   if (checked.staleMs === undefined) return checked
   const { heartbeatMs } = await readSettings(db)
-  if (isLongEnough(checked.staleMs, heartbeatMs)) return checked
+  if (checked.staleMs > staleFloorMs(heartbeatMs)) return checked
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `stale: ${checked.staleMs} ms must be greater than twice the heartbeat (${heartbeatMs} ms): set it above ${2 * heartbeatMs} ms`,
+    `stale: ${checked.staleMs} ms must be greater than twice the heartbeat (${heartbeatMs} ms): set it above ${staleFloorMs(heartbeatMs)} ms`,
   )
 }
 

@@ -2,6 +2,7 @@ import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkFlag, checkLabels, checkText } from '../../model/argument.ts'
 import { toStorableJson, toStorableText } from '../../model/json.ts'
+import { MAX_WORKER_REASON } from '../../model/limits.ts'
 import type { Labels } from '../../model/pool.ts'
 import { drainIncarnation } from '../../store/drain-incarnation.ts'
 import { drainWorker } from '../../store/drain-worker.ts'
@@ -18,7 +19,6 @@ export { reportDevices } from '../../store/report-devices.ts'
 export { shareProcesses } from '../../store/share-processes.ts'
 export { restoreTask } from '../../store/withdraw-task.ts'
 
-const WHY_CHARACTERS = 1000
 /** Stands for workers of any name. */
 const ANY = '*'
 
@@ -75,7 +75,7 @@ export async function leaveIfDue(
 
 /** Shows one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
 export async function passOver(db: Queryable, workerId: string, why: string): Promise<boolean> {
-  return drainIncarnation(db, workerId, toStorableText(why, WHY_CHARACTERS))
+  return drainIncarnation(db, workerId, toStorableText(why, MAX_WORKER_REASON))
 }
 
 /** Shows that a worker cannot start a task, and in how long it tries again. False when the worker has ended. */
@@ -86,7 +86,7 @@ export async function withdraw(
   why: string,
   retryMs: number,
 ): Promise<boolean> {
-  return withdrawTask(db, workerId, task, toStorableText(why, WHY_CHARACTERS), retryMs)
+  return withdrawTask(db, workerId, task, toStorableText(why, MAX_WORKER_REASON), retryMs)
 }
 
 export function workerEnded(id: string): SluiceError {

@@ -2,6 +2,7 @@ import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkOptions, checkText, checkWhole, invalidArgument } from '../../model/argument.ts'
 import { Ticks } from '../../model/cron.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
 import {
   combineSchedule,
   completeSchedule,
@@ -12,7 +13,6 @@ import {
   type ScheduleOptions,
   scheduleProblem,
 } from '../../model/schedule.ts'
-import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { suggest } from '../../model/suggest.ts'
 import { deleteSchedule } from '../../store/delete-schedule.ts'
 import { fireScheduleNow } from '../../store/fire-schedule-now.ts'

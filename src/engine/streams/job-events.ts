@@ -3,6 +3,7 @@ import type { Queryable } from '../../db/database.ts'
 import type { Listener } from '../../db/listener.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { isFinal } from '../../model/job.ts'
+import { ANNOUNCEMENT_MS } from '../../model/limits.ts'
 import { parseSnapshot } from '../../model/snapshot.ts'
 import type { StreamPosition } from '../../model/stream-position.ts'
 import { announceWaiting } from '../../store/announce-waiting.ts'
@@ -21,7 +22,6 @@ const SHORTEST_MS = 50
 const PENDING_MS = 20
 const NUDGED_MS = 10
 const AFTER_FAILURE_MS = 1000
-const ANNOUNCE_MS = 10_000
 /** Writers of lines that do not end are not waited for longer: only an open transaction of a person takes so long. */
 const SETTLE_MS = 2000
 const SETTLE_POLL_MS = 5
@@ -183,9 +183,9 @@ export class JobEvents {
   }
 
   async #announce(): Promise<void> {
-    if (performance.now() - this.#announcedAt < ANNOUNCE_MS / 2) return
+    if (performance.now() - this.#announcedAt < ANNOUNCEMENT_MS / 2) return
     this.#announcedAt = performance.now()
-    await announceWaiting(this.#db, this.#process, ANNOUNCE_MS)
+    await announceWaiting(this.#db, this.#process, ANNOUNCEMENT_MS)
   }
 
   /** Reads everything watched again. */

@@ -3,6 +3,7 @@ import type { Listener } from '../../db/listener.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { JobFailedError, type JobFailure } from '../../model/job-failed-error.ts'
+import { ANNOUNCEMENT_MS } from '../../model/limits.ts'
 import { announceWaiting } from '../../store/announce-waiting.ts'
 import { type EndedJob, loadEndings } from '../../store/load-endings.ts'
 import { jobNotFound } from '../operate/job-control.ts'
@@ -10,8 +11,6 @@ import { trace } from '../views/trace.ts'
 
 const FIRST_POLL_MS = 20
 const LONGEST_POLL_MS = 1000
-/** How long one announcement lasts; renewed while somebody waits. */
-const ANNOUNCE_MS = 10_000
 const ASK_AT_ONCE = 10_000
 /** A job that is not there for this long does not exist: until then its submission may not have been committed. */
 const MISSING_MS = 2000
@@ -141,9 +140,9 @@ export class ResultWaiter {
   async #ask(): Promise<void> {
     this.#asking = true
     try {
-      if (performance.now() - this.#announcedAt > ANNOUNCE_MS / 2) {
+      if (performance.now() - this.#announcedAt > ANNOUNCEMENT_MS / 2) {
         this.#announcedAt = performance.now()
-        await announceWaiting(this.#db, this.#process, ANNOUNCE_MS)
+        await announceWaiting(this.#db, this.#process, ANNOUNCEMENT_MS)
       }
       const ids = [...this.#jobs.keys()]
       for (let from = 0; from < ids.length; from += ASK_AT_ONCE) {

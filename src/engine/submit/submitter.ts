@@ -1,6 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { isConnectionLoss, isRetryable, sqlState, translateError } from '../../db/sqlstate.ts'
 import { hasCode } from '../../errors.ts'
+import { withMember } from '../../model/json.ts'
 import { insertAlike } from '../../store/insert-alike.ts'
 import { insertJob } from '../../store/insert-job.ts'
 import { insertJobs } from '../../store/insert-jobs.ts'
@@ -57,12 +58,12 @@ function toJobs(submissions: readonly Sent[]): string {
 }
 
 function withInput(fields: string, input: string): string {
-  return `${fields.slice(0, -1)},"input":${input}}`
+  return withMember(fields, 'input', input)
 }
 
 function withAudit({ fields, author }: Sent, tasks?: readonly string[]): string {
   if (author === undefined) return fields
-  return `${fields.slice(0, -1)},"audit":${JSON.stringify({ ...author, tasks })}}`
+  return withMember(fields, 'audit', JSON.stringify({ ...author, tasks }))
 }
 
 /** Whether they differ in their input only, and share the line in the audit if they leave any. One job alone is not worth it. */

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { messageOf } from '../../errors.ts'
 import { checkList, checkOptions, checkText } from '../../model/argument.ts'
 import { toStorableText } from '../../model/json.ts'
+import { SECRET_VARIABLES } from '../../model/redact.ts'
 import {
   environmentOf,
   type InstanceState,
@@ -23,8 +24,6 @@ const MAX_COMPLAINT = 500
 const MAX_TEXT = 1000
 /** Of an id that cannot be kept, for the message. */
 const MAX_SHOWN = 100
-/** Doors of ours that it does not need. What workers need, it has to bring itself. */
-const SECRETS = ['DATABASE_URL', 'SLUICE_KEY', 'PGPASSWORD', 'PGPASSFILE', 'PGSERVICEFILE', 'PGSSLPASSWORD']
 const STATES: readonly unknown[] = ['starting', 'running', 'stopped', 'unknown']
 
 /**
@@ -89,7 +88,9 @@ export class CommandProvisioner implements Provisioner {
   async #ask(question: object, signal: AbortSignal): Promise<Record<string, unknown>> {
     signal.throwIfAborted()
     const [command = '', ...args] = this.#argv
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !SECRETS.includes(name)))
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !SECRET_VARIABLES.includes(name)),
+    )
     const child = spawn(command, args, { cwd: this.#folder, env, detached: true, stdio: 'pipe' })
     const kill = () => {
       try {

@@ -1,12 +1,10 @@
 import type { Caller } from '../../engine/access/caller.ts'
 import { SluiceError } from '../../errors.ts'
-
-/** The highest priority that everybody who submits may give. Above it somebody could keep all others waiting. */
-const HIGHEST_PRIORITY = 100
+import { MAX_COMMON_PRIORITY } from '../../model/limits.ts'
 
 /** The highest priority that the caller may give. */
 export function highestPriorityOf(caller: Caller): number {
-  return caller.may('jobs:prioritise') ? Number.MAX_SAFE_INTEGER : HIGHEST_PRIORITY
+  return caller.may('jobs:prioritise') ? Number.MAX_SAFE_INTEGER : MAX_COMMON_PRIORITY
 }
 
 /** @throws {SluiceError} `FORBIDDEN` for a priority that the caller may not give. */
@@ -14,13 +12,13 @@ export function checkPriorityOf(caller: Caller, priority: number | null | undefi
   if (priority == null || priority <= highestPriorityOf(caller)) return
   throw new SluiceError(
     'FORBIDDEN',
-    `priority: the role ${caller.role} may give at most ${HIGHEST_PRIORITY}, not ${priority}: above it a key needs jobs:prioritise`,
+    `priority: the role ${caller.role} may give at most ${MAX_COMMON_PRIORITY}, not ${priority}: above it a key needs jobs:prioritise`,
     {
       details: {
         role: caller.role,
         needs: ['jobs:prioritise'],
         argument: 'priority',
-        most: HIGHEST_PRIORITY,
+        most: MAX_COMMON_PRIORITY,
       },
     },
   )

@@ -1,10 +1,10 @@
 import { SluiceError } from '../../errors.ts'
 import { checkStorable, invalidArgument } from '../../model/argument.ts'
+import { MAX_REASON } from '../../model/limits.ts'
 import { withoutSecrets } from '../../model/redact.ts'
 import type { Server } from '../parts.ts'
 
 const HEADER = 'x-sluice-reason'
-const MAX_REASON = 500
 
 /**
  * Reads why something is changed, for the audit: a header, so that every change has room for it, whatever its body. In a

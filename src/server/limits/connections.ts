@@ -1,13 +1,12 @@
 import { Database, type Queryable } from '../../db/database.ts'
 import { OutageWatch } from '../../db/outage-watch.ts'
 import { withRetries } from '../../db/with-retries.ts'
+import { CYCLE_TIMEOUT_MS } from '../../model/limits.ts'
 
 /** One lookup of keys on its way, one to follow. */
 const KEY_CONNECTIONS = 2
 /** For the cycles of all workers of this server. */
 const CYCLE_CONNECTIONS = 8
-/** A cycle that takes longer is given up; its outcome is then unknown and the next one resyncs. */
-const CYCLE_TIMEOUT_MS = 15_000
 /** One asks whether the database can be reached, one reads what needs attention. */
 const PROBE_CONNECTIONS = 2
 /** Longer than `/readyz` waits for an answer. */

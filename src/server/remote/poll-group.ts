@@ -1,10 +1,9 @@
 import { PollSchedule } from '../../engine/dispatch/poll-schedule.ts'
+import { LOOK_AGAIN_MS } from '../../model/limits.ts'
 import type { IdlePoll } from './idle-poll.ts'
 
 /** How many of them ask the database at once while there is work for them. */
 const WIDTH = 4
-/** Looks again this long after a hint that came to nothing: the commit it announced may be a moment behind it. */
-const LOOK_AGAIN_MS = [2, 4, 8, 16, 32]
 /** From one look for those that have come to the next. */
 const ARRIVALS_MS = 20
 

@@ -3,6 +3,7 @@ import { WorkerSession } from '../../engine/dispatch/worker-session.ts'
 import type { Beat, DoneJobs, Resynced, StoredWorker } from '../../engine/leases/remote-workers.ts'
 import type { Log } from '../../engine/log.ts'
 import type { CycleAnswer, JobAttempt } from '../../model/assignment.ts'
+import { RETURN_IDLE_SLOTS_AFTER_MS } from '../../model/limits.ts'
 import { allows, checkLaneScope } from '../../model/run-scope.ts'
 import { IdlePoll, type IdleWorker, namedBy, type RemoteCycle, saysNothing } from './idle-poll.ts'
 import type { IdlePolls } from './idle-polls.ts'
@@ -11,8 +12,6 @@ import type { Semaphore } from './semaphore.ts'
 
 /** The answer that said it may have been lost. */
 const UNLOAD_AGAIN_MS = 2000
-/** How long after a cycle idle slots are looked at again. */
-const GIVE_BACK_MS = 250
 
 export interface WaitingCycle extends RemoteCycle {
   readonly waitMs: number
@@ -313,7 +312,7 @@ export class RemoteWorker implements IdleWorker {
     this.#giveBack = setTimeout(() => {
       // What fails here is found out by the next cycle.
       this.#inTurn(() => this.session.giveBack()).catch(() => this.session.markOutOfStep())
-    }, GIVE_BACK_MS)
+    }, RETURN_IDLE_SLOTS_AFTER_MS)
     this.#giveBack.unref()
   }
 }

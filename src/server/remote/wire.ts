@@ -11,24 +11,31 @@ import { checkJsonText } from '../../engine/leases/remote-workers.ts'
 import { messageOf, SluiceError } from '../../errors.ts'
 import { AMOUNT_RULE, amount, expressionIn, isExpression, type StoredAmount } from '../../model/amount.ts'
 import type { Assignment, EndedAttempt } from '../../model/assignment.ts'
+import { countFitting } from '../../model/count-fitting.ts'
 import type { DeviceReading, ModelNews } from '../../model/device.ts'
 import { readDetail } from '../../model/error-detail.ts'
 import type { Ending } from '../../model/job.ts'
 import { toStorableText } from '../../model/json.ts'
+import { DEFAULT_LOSSES, isName, MAX_ERROR, NAME_RULE } from '../../model/limits.ts'
 import { withoutSecrets } from '../../model/redact.ts'
-import { isName, NAME_RULE } from '../../model/setting-value.ts'
 import { isModelName, MODEL_RULE } from '../../model/task-fields.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import { parseExpression } from '../../workflow/expression/expression.ts'
 import type { RemoteAnswer } from './prefetch.ts'
 
-const MAX_ERROR = 16_384
 const MAX_KEY = 400
 /** Of inputs in one answer; a single one may have more. */
 const ANSWER_CHARACTERS = 32 * 1024 * 1024
 
 export function recordOf(task: WorkerTask, deadlineMs: number | null): TaskRecord {
-  const { name, lane = 'default', priority = 0, approval = null, losses = 3, onLost = 'retry' } = task
+  const {
+    name,
+    lane = 'default',
+    priority = 0,
+    approval = null,
+    losses = DEFAULT_LOSSES,
+    onLost = 'retry',
+  } = task
   const { model = null, parallel = 1, keys = null } = task
   if (model !== null && !isModelName(model))
     throw new SluiceError('INVALID_ARGUMENT', `model of task ${name}: must be ${MODEL_RULE}`)
@@ -184,7 +191,8 @@ export function toAnswer(answer: RemoteAnswer): CycleAnswerBody {
     newsTaken = false,
     seen,
   } = answer
-  const fit = howManyFit(assignments)
+  // Those that do not fit into one answer come with the next: the worker does not name them as running.
+  const fit = countFitting(assignments, ANSWER_CHARACTERS, ({ input }) => input?.length ?? 0)
   const jobs: JobBody[] = []
   const assigned: AssignedBody[] = []
   for (const each of assignments.slice(0, fit)) {
@@ -210,16 +218,6 @@ export function toAnswer(answer: RemoteAnswer): CycleAnswerBody {
       stop: orders.stopping,
     }),
   }
-}
-
-/** Those that do not fit into one answer come with the next: the worker does not name them as running. */
-function howManyFit(assignments: readonly Assignment[]): number {
-  let characters = 0
-  for (let i = 0; i < assignments.length; i++) {
-    characters += assignments[i]!.input?.length ?? 0
-    if (i > 0 && characters > ANSWER_CHARACTERS) return i
-  }
-  return assignments.length
 }
 
 function toJob(job: Assignment): JobBody {

@@ -2,6 +2,7 @@ import { type BulkActionBody as Body, BulkActionAnswer, BulkActionBody } from '.
 import { actInBulk, type BulkAction } from '../../engine/operate/bulk-actions.ts'
 import { SluiceError } from '../../errors.ts'
 import { invalidArgument } from '../../model/argument.ts'
+import { PRIORITY_RANGE } from '../../model/limits.ts'
 import { ownerSeen } from '../callers/visible-job.ts'
 import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
@@ -55,6 +56,10 @@ function actionOf({ action, priority, reason }: Body, caller: string): BulkActio
   if (action === 'retry') return { action }
   if (action === 'cancel') return { action, reason: reason ?? `by ${caller}` }
   if (priority === undefined)
-    throw invalidArgument('priority', priority, 'a whole number from -1000000 to 1000000')
+    throw invalidArgument(
+      'priority',
+      priority,
+      `a whole number from ${PRIORITY_RANGE.min} to ${PRIORITY_RANGE.max}`,
+    )
   return { action, priority }
 }

@@ -1,5 +1,5 @@
 import { messageOf } from '../../errors.ts'
-import { MAX_TIMER_MS } from '../../model/setting-value.ts'
+import { MAX_TIMER_MS } from '../../model/limits.ts'
 import type { AnyModel } from './model.ts'
 
 /** A hook that does not end would keep its devices for ever. What is not free by then shows in what is measured. */

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
-import { MAX_TIMER_MS } from '../../model/setting-value.ts'
+import { FAILED_STARTS_UNTIL_BROKEN, MAX_TIMER_MS } from '../../model/limits.ts'
 import { type Attempt, BrokenWorker } from '../attempt.ts'
 import { type ChildOptions, PoolChild } from './child.ts'
 import type { Initialiser, TaskRef } from './messages.ts'
@@ -28,7 +28,6 @@ export interface PoolLog {
   warn(fields: object, message: string): void
 }
 
-const FAILED_STARTS = 3
 const FIRST_BACKOFF_MS = 100
 const LONGEST_BACKOFF_MS = 30_000
 
@@ -285,7 +284,7 @@ export class ProcessPool {
     if (this.#stopping.signal.aborted) return
     place.failures += 1
     this.#options.log.warn({ err: cause, failures: place.failures }, 'pool process did not start')
-    if (place.failures < FAILED_STARTS || this.#reportedBroken) return
+    if (place.failures < FAILED_STARTS_UNTIL_BROKEN || this.#reportedBroken) return
     this.#reportedBroken = true
     this.#options.onBroken?.(cause)
   }

@@ -1,5 +1,5 @@
 import { messageOf } from '../../errors.ts'
-import { MAX_TIMER_MS } from '../../model/setting-value.ts'
+import { MAX_TIMER_MS } from '../../model/limits.ts'
 import { type Attempt, StartFailure, Stop } from '../attempt.ts'
 import { fromWireError, toWireError } from '../thrown.ts'
 import type { OfRun, ServiceCall, ToChild, WorkdirAnswer } from './messages.ts'

@@ -25,6 +25,7 @@ import { messageOf } from '../../errors.ts'
 import { AssignedCells } from '../../model/assigned-cells.ts'
 import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
+import { CYCLE_TIMEOUT_MS, RETURN_IDLE_SLOTS_AFTER_MS } from '../../model/limits.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
 import type { AttemptServices } from '../attempt.ts'
 import type { JobSource, SourceEvents, SourceRequest } from '../job-source.ts'
@@ -44,10 +45,6 @@ export interface DatabaseSourceOptions {
   readonly onEnded?: (dueInMs: number | null) => void
 }
 
-/** A cycle that takes longer is given up; its outcome is then unknown and the worker resyncs. */
-const CYCLE_TIMEOUT_MS = 15_000
-/** How soon a worker that holds idle slots looks whether to give them back. */
-const GIVE_BACK_MS = 250
 const REFUSED = 'some endings were refused: this worker no longer held the jobs'
 
 /** Jobs straight from the database: one connection for cycles, one for the heartbeat. */
@@ -112,7 +109,7 @@ export class DatabaseSource implements JobSource {
 
   get lookAgainMs(): number {
     const { claiming, slots } = this.#session
-    return slots.holdsIdle ? Math.min(claiming.lookAgainMs, GIVE_BACK_MS) : claiming.lookAgainMs
+    return slots.holdsIdle ? Math.min(claiming.lookAgainMs, RETURN_IDLE_SLOTS_AFTER_MS) : claiming.lookAgainMs
   }
 
   get isBehind(): boolean {

@@ -7,7 +7,8 @@ import type {
   TakenComposite,
 } from '../../model/composite.ts'
 import { isFinal, type JobState } from '../../model/job.ts'
-import { type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import type { JsonValue } from '../../model/json.ts'
+import { MAX_JSON_BYTES } from '../../model/limits.ts'
 import { asStored } from '../../model/stored.ts'
 import type { Effort } from '../expression/bounds.ts'
 import { bodyAt, type Graph, pathBelow, type Step, stepAt, stepsByName, strategyAt } from '../graph.ts'

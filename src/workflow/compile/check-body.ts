@@ -1,4 +1,4 @@
-import { isName } from '../../model/setting-value.ts'
+import { isName } from '../../model/limits.ts'
 import { suggest } from '../../model/suggest.ts'
 import { parseTemplate, templateReads } from '../expression/template.ts'
 import { type Body, type Step, stepsByName } from '../graph.ts'

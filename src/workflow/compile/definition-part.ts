@@ -1,4 +1,5 @@
-import { describe, isName, NAME_RULE, type Path, type Reader } from '../../model/setting-value.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
+import { describe, type Path, type Reader } from '../../model/setting-value.ts'
 import { suggest } from '../../model/suggest.ts'
 
 /** Something about a definition that cannot work. */

@@ -1,4 +1,5 @@
-import { describe, isName, type Path } from '../../model/setting-value.ts'
+import { isName } from '../../model/limits.ts'
+import { describe, type Path } from '../../model/setting-value.ts'
 import { suggest } from '../../model/suggest.ts'
 import { ALL, type Body, type Run, type Step } from '../graph.ts'
 import type { DefinitionPart } from './definition-part.ts'

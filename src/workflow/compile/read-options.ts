@@ -1,13 +1,6 @@
+import { MAX_STORED_MS } from '../../model/limits.ts'
 import type { RetryPolicy } from '../../model/retry.ts'
-import {
-  choice,
-  count,
-  describe,
-  duration,
-  flag,
-  MAX_STORED_MS,
-  type Reader,
-} from '../../model/setting-value.ts'
+import { choice, count, describe, duration, flag, type Reader } from '../../model/setting-value.ts'
 import { RETRY_FIELDS, storedDeadline, TASK_FIELDS } from '../../model/task-fields.ts'
 import { ALL, type Each, type Step, type Strategy } from '../graph.ts'
 import type { DefinitionPart } from './definition-part.ts'

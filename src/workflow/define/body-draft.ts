@@ -1,6 +1,6 @@
 import { hasCode, SluiceError } from '../../errors.ts'
 import { show } from '../../model/argument.ts'
-import { isName, NAME_RULE } from '../../model/setting-value.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
 import { parseTemplate, templateReads } from '../expression/template.ts'
 import type { Template } from '../graph.ts'
 import { type Origin, type Ref, reference, StepHandle, toTemplate } from './reference.ts'

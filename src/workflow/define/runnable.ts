@@ -1,6 +1,6 @@
 import { SluiceError } from '../../errors.ts'
 import { show } from '../../model/argument.ts'
-import { isName, NAME_RULE } from '../../model/setting-value.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
 
 /** What a step can run: a task, a workflow, or one of them by its name. */
 export type Runnable<Input, Result> = TaskLike<Input, Result> | Workflow<Input, Result> | Named<Input, Result>

@@ -1,4 +1,5 @@
-import { isList, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { isList, type JsonValue } from '../../model/json.ts'
+import { MAX_JSON_BYTES } from '../../model/limits.ts'
 
 /**
  * How much work the expressions of one template may take. A step is 20 to 60 ns: the slowest of the expressions

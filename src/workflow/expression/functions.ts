@@ -1,4 +1,5 @@
-import { isList, isMap, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { isList, isMap, type JsonValue } from '../../model/json.ts'
+import { MAX_JSON_BYTES } from '../../model/limits.ts'
 import { type Allowance, Fault, kindOf, toText } from './bounds.ts'
 
 /** A function of the language. Its work is charged to the allowance before it is done. */

@@ -1,4 +1,5 @@
-import { isList, type JsonValue, MAX_JSON_BYTES } from '../../model/json.ts'
+import { isList, type JsonValue } from '../../model/json.ts'
+import { MAX_JSON_BYTES } from '../../model/limits.ts'
 import { Allowance, type Effort, Fault, MAX_RESULT_DEPTH, measure, textBytes, toText } from './bounds.ts'
 import {
   boundOutput,

@@ -18,7 +18,7 @@ import { Heartbeat } from '../../../engine/leases/heartbeat.ts'
 import { Recorder } from '../../../engine/leases/recorder.ts'
 import type { Log } from '../../../engine/log.ts'
 import { hasCode, messageOf } from '../../../errors.ts'
-import { AssignedCells, MAX_AHEAD } from '../../../model/assigned-cells.ts'
+import { AssignedCells } from '../../../model/assigned-cells.ts'
 import type {
   Assignment,
   CycleAnswer,
@@ -27,13 +27,14 @@ import type {
   Prefetch,
 } from '../../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../../model/device.ts'
+import { DOUBTFUL_HEARTBEATS, MAX_PREFETCH, MAX_WORKER_REASON } from '../../../model/limits.ts'
 import { taskInLane } from '../../../model/task-in-lane.ts'
 import type { AttemptServices } from '../../attempt.ts'
 import type { JobSource, SourceEvents, SourceRequest } from '../../job-source.ts'
 import { httpServices, httpTraces } from './http-services.ts'
 import { type Asked, IdleWait } from './idle-wait.ts'
 import { type ServerAddress, ServerLink } from './server-link.ts'
-import { howManyFit, toCycleAnswer, toEndedBody, toNewsBody } from './wire.ts'
+import { endingsPerRequest, toCycleAnswer, toEndedBody, toNewsBody } from './wire.ts'
 
 export interface HttpSourceOptions extends ServerAddress {
   readonly registration: RegisterBody
@@ -43,11 +44,7 @@ export interface HttpSourceOptions extends ServerAddress {
 
 /** A cycle that takes longer is given up. Sending it again does no harm. */
 const CYCLE_TIMEOUT_MS = 20_000
-/** Of a reason that it gives: as many as a server takes. */
-const WHY_CHARACTERS = 1000
 const CALL_TIMEOUT_MS = 15_000
-/** Requests that are older than so many heartbeats are given up once the network is back. */
-const OLD_BEATS = 2
 /** While jobs run, the next ending is mostly near: it takes the next jobs with it, and no question has to be overtaken. */
 const MORE_WANTED_MS = 5
 const NOTHING_WANTED_MS = 50
@@ -173,7 +170,7 @@ export class HttpSource implements JobSource {
   }
 
   renew(): void {
-    this.#link.renew(OLD_BEATS * this.#heartbeatMs)
+    this.#link.renew(DOUBTFUL_HEARTBEATS * this.#heartbeatMs)
   }
 
   servicesFor(assignment: Assignment, signal: AbortSignal): AttemptServices {
@@ -205,12 +202,12 @@ export class HttpSource implements JobSource {
   }
 
   broken(why: string): void {
-    const body: BrokenBody = { why: why.slice(0, WHY_CHARACTERS) }
+    const body: BrokenBody = { why: why.slice(0, MAX_WORKER_REASON) }
     this.#tell('broken', body, 'could not report as broken')
   }
 
   withdrawTask(task: string, why: string, retryMs: number): void {
-    const body: WithdrawBody = { task, why: why.slice(0, WHY_CHARACTERS), retryMs: Math.round(retryMs) }
+    const body: WithdrawBody = { task, why: why.slice(0, MAX_WORKER_REASON), retryMs: Math.round(retryMs) }
     this.#tell('withdraw', body, 'could not report a task as withdrawn')
   }
 
@@ -270,7 +267,7 @@ export class HttpSource implements JobSource {
   }: SourceRequest): Promise<CycleAnswer> {
     this.#idle.stop()
     const dropped = resync ? this.#drop(prefetch) : []
-    const sent = [...dropped, ...ended.slice(0, howManyFit(ended))]
+    const sent = [...dropped, ...ended.slice(0, endingsPerRequest(ended))]
     const unsent = ended.slice(sent.length - dropped.length)
     const now = performance.now()
     const names = this.#names(running, prefetch)
@@ -357,12 +354,12 @@ export class HttpSource implements JobSource {
   /** How many jobs it may be assigned. */
   #ahead(prefetch: Prefetch): NonNullable<PrefetchBody['ahead']> {
     const given = [...this.#given.values()]
-    const asked = given.map(({ task, lane }) => prefetch.ahead(task, lane, MAX_AHEAD))
+    const asked = given.map(({ task, lane }) => prefetch.ahead(task, lane, MAX_PREFETCH))
     const jobs = divideRoom(asked, prefetch.room())
     return given
       .map(({ task, lane }, i) => ({ task, lane, jobs: jobs[i]! }))
       .filter(({ task, lane, jobs }) => jobs > 0 || prefetch.holds(task, lane))
-      .slice(0, MAX_AHEAD)
+      .slice(0, MAX_PREFETCH)
   }
 
   /** What this worker holds is in doubt: it says of all jobs that are waiting that it does not start them. */

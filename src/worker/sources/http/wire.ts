@@ -1,4 +1,3 @@
-import { MAX_ATTEMPTS } from '../../../api/max-attempts.ts'
 import type {
   AssignedBody,
   CycleAnswerBody,
@@ -8,13 +7,15 @@ import type {
 } from '../../../api/worker-protocol.ts'
 import type { Assignment, CycleAnswer, EndedAttempt } from '../../../model/assignment.ts'
 import type { LeafPolicy } from '../../../model/composite.ts'
+import { countFitting } from '../../../model/count-fitting.ts'
 import type { ModelNews } from '../../../model/device.ts'
 import { MAX_DETAIL_BYTES } from '../../../model/error-detail.ts'
+import { MAX_ATTEMPTS } from '../../../model/limits.ts'
 
 const NO_TAGS: readonly string[] = Object.freeze([])
 
 /** Bytes of endings in one request; a single one may have more. Half of what a server takes, since texts are escaped. */
-const MAX_BYTES = 16 * 1024 * 1024
+const MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 export function toCycleAnswer(body: CycleAnswerBody): CycleAnswer {
   const { jobs, assigned = [], lost = [], refused = [], again = false, unload, newsTaken = false } = body
@@ -92,15 +93,12 @@ export function toNewsBody({ loaded, unloaded, ran }: ModelNews): ModelNewsBody 
 }
 
 /** How many of the first endings may go into one request, at least one. */
-export function howManyFit(ended: readonly EndedAttempt[]): number {
-  let bytes = 0
-  for (let i = 0; i < ended.length; i++) {
-    const { ending, detail } = ended[i]!
+export function endingsPerRequest(ended: readonly EndedAttempt[]): number {
+  const fitting = countFitting(ended, MAX_REQUEST_BYTES, ({ ending, detail }) => {
     const text = ending.kind === 'completed' ? ending.result : 'error' in ending ? (ending.error ?? '') : ''
     // Only large ones are worth counting exactly.
-    bytes += text.length > 1024 ? Buffer.byteLength(text) : 3 * text.length
-    if (detail !== undefined) bytes += MAX_DETAIL_BYTES
-    if (i > 0 && (bytes > MAX_BYTES || i >= MAX_ATTEMPTS / 2)) return i
-  }
-  return ended.length
+    const bytes = text.length > 1024 ? Buffer.byteLength(text) : 3 * text.length
+    return detail === undefined ? bytes : bytes + MAX_DETAIL_BYTES
+  })
+  return Math.min(fitting, MAX_ATTEMPTS / 2)
 }
