@@ -50,7 +50,10 @@ const MAY_IMPORT = {
     'api',
     'client',
     'server',
+    'cli/tour/scenes',
   ],
+  // Defines tasks and workflows, as a program of a user does.
+  'cli/tour/scenes': ['.', 'model', 'worker', 'workflow', 'app'],
   index: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'app'],
 }
 

@@ -41,7 +41,10 @@ export interface OpenOptions {
   /** Over those of the config and the environment. */
   readonly settings?: Pick<SluiceOptions, 'database' | 'shutdownGrace'>
   /** A program of its own, with tasks and lanes, in place of a config or beside it. */
-  readonly program?: Pick<SluiceOptions, 'tasks' | 'lanes' | 'database'>
+  readonly program?: Pick<
+    SluiceOptions,
+    'tasks' | 'workflows' | 'lanes' | 'budgets' | 'schedules' | 'fleet' | 'database'
+  >
 }
 
 /** Options that every command has. */

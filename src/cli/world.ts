@@ -44,7 +44,7 @@ async function open(options: OpenOptions, err: StreamOutput): Promise<Sluice> {
     // What the module exports was checked to be tasks when it was loaded.
     const own = config.tasks as NonNullable<Parameters<typeof sluice>[0]>['tasks'] & {}
     const tasks = [...own, ...(program?.tasks ?? [])]
-    const { workflows } = config
+    const workflows = [...config.workflows, ...(program?.workflows ?? [])]
     // What comes with the command, the tour for one, is no code of the config's author.
     const others = own.length === 0
     return openSluice(

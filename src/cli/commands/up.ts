@@ -14,8 +14,7 @@ import { dataFolderOf } from '../operate.ts'
 import { writeJsonLine } from '../output/json.ts'
 import { addServeOptions, type ServeOptions, type Serving, serve } from '../serve.ts'
 import { flow } from '../tour/flow.ts'
-import { Scoreboard } from '../tour/scoreboard.ts'
-import { LANES, tourTasks } from '../tour/tasks.ts'
+import { TourProduct } from '../tour/product.ts'
 
 interface UpOptions extends ServeOptions {
   readonly capacity?: Given<number>
@@ -31,7 +30,7 @@ export const declareUp: Declare = (command, act) => {
       'jobs at once; 0: no limit but the lanes',
       setting(SETTINGS.capacity.reader),
     )
-    .option('--tour', 'keep sample jobs flowing')
+    .option('--tour', 'run sample jobs and workflows, on a simulated GPU')
     .option('--config <file>', 'the config file with lanes, tasks, workflows and schedules')
     .addHelpText(
       'after',
@@ -51,12 +50,12 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
     level: world.environment.SLUICE_LOG ?? 'info',
     json: options.json === true,
   })
-  const tasks = tourTasks({ board: new Scoreboard(), drawn: () => {}, speed: 1 })
+  const tour = options.tour === true ? new TourProduct(config.file) : undefined
   const app = await world.open({
     config,
     dataFolder: dataFolderOf(world, options),
     log,
-    ...(options.tour === true && { program: { tasks, lanes: LANES } }),
+    ...(tour !== undefined && { program: tour.program }),
   })
   try {
     if (stops.soon.aborted) return world.interrupts.code ?? EXIT.failed
@@ -65,7 +64,7 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
     const serving = await serve(world, app, log, options)
     const { server } = serving
     await sayWhere(world, app, serving, options)
-    const flowing = options.tour === true ? flow(app, log, world.now, stops.soon) : undefined
+    const flowing = tour === undefined ? undefined : flow(app, tour, log, world.now, stops.soon)
     await fired(stops.soon)
     log.info({}, 'stopping: requests and jobs may finish; once more to stop at once')
     stops.now.addEventListener('abort', () => void server.stop({ now: true }), { once: true })
@@ -128,4 +127,8 @@ async function sayWhere(
   if (once.length > 0) world.out.line(once.join('; '))
   if (limits !== undefined) world.out.line(`limits set: ${limits}`)
   world.out.line(`listening on ${url}; dashboard at ${url}/, reference at ${url}/docs; Ctrl-C stops it`)
+  if (options.tour === true)
+    world.out.line(
+      `tour: workflows, failures, an approval, a full lane, a pool and models on a simulated GPU; watch with: ${world.program} top`,
+    )
 }

@@ -21,6 +21,7 @@ import { labelsOf, labelTexts } from '../labels.ts'
 import { createLog } from '../log.ts'
 import { dataFolderOf, refuseForgottenServer } from '../operate.ts'
 import { HINT } from '../report-error.ts'
+import type { Program } from '../tour/scenes/scene.ts'
 
 const RANK = count(RANK_RANGE)
 
@@ -34,6 +35,7 @@ interface WorkerOptions extends CommonOptions {
   readonly rank?: Given<number>
   readonly pool?: string
   readonly build?: string
+  readonly tour?: boolean
 }
 
 /** What both kinds of worker can do. */
@@ -69,6 +71,7 @@ export const declareWorker: Declare = (command, act) => {
     )
     .option('--pool <name>', 'the pool it belongs to, which says when it leaves (default: SLUICE_POOL)')
     .option('--build <text>', 'which build of your program this is (default: SLUICE_BUILD)')
+    .option('--tour', 'also take the sample jobs of sluice up --tour')
     .option('--config <file>', 'the config file with lanes and tasks')
     .addHelpText(
       'after',
@@ -86,7 +89,9 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
   refuseForgottenServer(world, dataFolder)
   const stops = world.interrupts.take()
   const config = await loadConfig({ path: options.config, folder: world.folder })
-  const tasks = chooseTasks(config, options.tasks)
+  const tour = options.tour === true ? await tourProgram(config.file) : undefined
+  const ofCode = [...(config.tasks as readonly AnyTask[]), ...(tour?.tasks ?? [])]
+  const tasks = chooseTasks(config, ofCode, options.tasks)
   const log = createLog(world.err, {
     level: world.environment.SLUICE_LOG ?? 'info',
     json: options.json === true,
@@ -105,8 +110,8 @@ async function worker(world: World, options: WorkerOptions): Promise<ExitCode> {
   }
   const app =
     world.server === undefined
-      ? await world.open({ config, dataFolder, log })
-      : await workThrough(world.server, config, { ...work, only: tasks, log })
+      ? await world.open({ config, dataFolder, log, ...(tour !== undefined && { program: tour }) })
+      : await workThrough(world.server, config, { ...work, tasks: ofCode, only: tasks, log })
   try {
     if (!stops.soon.aborted) {
       if ('work' in app) await app.work({ ...work, tasks })
@@ -134,7 +139,7 @@ async function workThrough(
   work: RemoteWorkerOptions,
 ): Promise<RemoteWorker> {
   const { remoteWorker } = await import('../../app/remote-worker.ts')
-  return remoteWorker({ ...work, server, key, config, tasks: config.tasks as readonly AnyTask[] })
+  return remoteWorker({ ...work, server, key, config })
 }
 
 async function leave(app: Closable, log: Log, now: AbortSignal, world: World): Promise<ExitCode> {
@@ -149,9 +154,19 @@ async function leave(app: Closable, log: Log, now: AbortSignal, world: World): P
   return now.aborted ? (world.interrupts.code ?? EXIT.failed) : EXIT.done
 }
 
+/** The code of the tour is only loaded where it is wanted. */
+async function tourProgram(file: string | undefined): Promise<Program> {
+  const { TourProduct } = await import('../tour/product.ts')
+  return new TourProduct(file).program
+}
+
 /** The names of the tasks this worker takes. */
-function chooseTasks(config: LoadedConfig, wanted: readonly string[] | undefined): readonly string[] {
-  const all = [...new TaskSet(config.tasks as readonly AnyTask[], config, {}).byName.keys()]
+function chooseTasks(
+  config: LoadedConfig,
+  ofCode: readonly AnyTask[],
+  wanted: readonly string[] | undefined,
+): readonly string[] {
+  const all = [...new TaskSet(ofCode, config, {}).byName.keys()]
   if (all.length === 0) {
     const where = config.file ?? `${config.folder}, which has no config,`
     throw new SluiceError('INVALID_CONFIG', `there is nothing to work on: ${where} names no task`, {
