@@ -2088,27 +2088,25 @@ CREATE OR REPLACE FUNCTION sluice.change_lane_v1(p_name text, p_given jsonb, p_b
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_old   sluice.lanes;
-  v_given jsonb;
+  v_old sluice.lanes;
+  v_new sluice.lanes;
 begin
   select * into v_old from sluice.lanes l where l.name = p_name;
   if not found then
     return false;
   end if;
-  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
+  v_new := jsonb_populate_record(v_old, sluice.overlay_v1(to_jsonb(v_old), p_given, p_by, p_operator));
   -- Every start of every program comes by here: as a rule nothing is new, nobody is told, and a lane that somebody has locked is not waited for.
-  if not p_operator and v_old.declared @> p_given and jsonb_build_object(
-       'slots', v_old.slots, 'perWorker', v_old.per_worker, 'pollMs', v_old.poll_ms, 'staleMs', v_old.stale_ms,
-       'ageingMs', v_old.ageing_ms, 'enabled', v_old.enabled, 'placement', v_old.placement, 'prefetch', v_old.prefetch) @> v_given then
+  if v_new is not distinct from v_old then
     return true;
   end if;
-  if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
+  if v_new.ageing_ms is distinct from v_old.ageing_ms then
     -- Before the lane's row is locked: jobs come before lanes.
-    perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, false);
+    perform sluice.rerank_v1(p_name, v_new.ageing_ms, false);
   end if;
   select * into v_old from sluice.lanes l where l.name = p_name for no key update;
-  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
-  if v_old.slots is null and (v_given ->> 'slots') is not null then
+  v_new := jsonb_populate_record(v_old, sluice.overlay_v1(to_jsonb(v_old), p_given, p_by, p_operator));
+  if v_old.slots is null and v_new.slots is not null then
     -- FOR UPDATE keeps new workers out, whose holdings refer to this row. Cycles do not ask for it while there is no limit.
     perform 1 from sluice.lanes l where l.name = p_name for update;
     perform 1 from sluice.holdings h where h.lane = p_name order by h.worker_id for no key update;
@@ -2118,25 +2116,11 @@ begin
                      where r.worker_id = w.id and c.lane = p_name)
       from sluice.workers w where w.id = h.worker_id and h.lane = p_name;
   end if;
-  if v_given ? 'ageingMs' and (v_given ->> 'ageingMs')::integer is distinct from v_old.ageing_ms then
+  if v_new.ageing_ms is distinct from v_old.ageing_ms then
     -- What has come since; a bulk change takes a while.
-    perform sluice.rerank_v1(p_name, (v_given ->> 'ageingMs')::integer, true);
+    perform sluice.rerank_v1(p_name, v_new.ageing_ms, true);
   end if;
-  update sluice.lanes l
-     set slots      = case when v_given ? 'slots' then (v_given ->> 'slots')::integer else l.slots end,
-         per_worker = case when v_given ? 'perWorker' then (v_given ->> 'perWorker')::integer else l.per_worker end,
-         poll_ms    = case when v_given ? 'pollMs' then (v_given ->> 'pollMs')::integer else l.poll_ms end,
-         stale_ms   = case when v_given ? 'staleMs' then (v_given ->> 'staleMs')::integer else l.stale_ms end,
-         ageing_ms  = case when v_given ? 'ageingMs' then (v_given ->> 'ageingMs')::integer else l.ageing_ms end,
-         enabled    = case when v_given ? 'enabled' then (v_given ->> 'enabled')::boolean else l.enabled end,
-         placement  = case when v_given ? 'placement' then v_given ->> 'placement' else l.placement end,
-         prefetch   = case when v_given ? 'prefetch' then (v_given ->> 'prefetch')::integer else l.prefetch end,
-         operator_set = case when p_operator
-           then array(select distinct f from unnest(l.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
-           else l.operator_set end,
-         declared = case when p_operator then l.declared else l.declared || p_given end,
-         updated_at = clock_timestamp(), updated_by = p_by
-   where l.name = p_name;
+  perform sluice.write_row_v1('sluice.lanes', to_jsonb(v_old), to_jsonb(v_new));
   perform pg_notify('sluice', 'lane');
   return true;
 end $function$;
@@ -2768,6 +2752,13 @@ begin
      and cardinality(v_locked) = cardinality(v_groups) and v_told + v_stops = cardinality(v_leaves);
 end $function$;
 
+--- function sluice.columns_v1(p_fields jsonb)
+CREATE OR REPLACE FUNCTION sluice.columns_v1(p_fields jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (SELECT COALESCE(jsonb_object_agg(lower(regexp_replace(f.key, '([A-Z])'::text, '_\1'::text, 'g'::text)), f.value), '{}'::jsonb) AS "coalesce" FROM jsonb_each(columns_v1.p_fields) f(key, value));
+
 --- function sluice.concerns_v1()
 CREATE OR REPLACE FUNCTION sluice.concerns_v1()
  RETURNS jsonb
@@ -2895,31 +2886,31 @@ CREATE OR REPLACE FUNCTION sluice.create_lane_v1(p_name text, p_lane jsonb, p_gi
  RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_is_new boolean;
 begin
-  insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, operator_set, updated_by)
-  select p_name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, g.prefetch, p_given, p_by
-    from jsonb_to_record(p_lane) as g(slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer, "ageingMs" integer,
-                                      enabled boolean, placement text, prefetch integer)
-  on conflict do nothing;
-  if not found then
-    if not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then
-      return false;
-    end if;
-    begin
-      -- Jobs may still run there: what a limit means for them is seen to as for any change. It locks jobs before the lane, so only now
-      -- is it certain that nobody else created the lane; if somebody did, the change is undone.
-      perform sluice.change_lane_v1(p_name, p_lane, p_by, true);
-      perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-      update sluice.lanes l set operator_set = p_given, deleted_at = null, deleted_to = null where l.name = p_name and l.deleted_at is not null;
-      if not found then
-        raise exception 'lane % exists', p_name using errcode = 'unique_violation';
-      end if;
-    exception when unique_violation then
-      return false;
-    end;
-    perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.declared_lane = p_name and t.moved_at is null));
+  insert into sluice.lanes (name, updated_by) values (p_name, p_by) on conflict do nothing;
+  v_is_new := found;
+  if not v_is_new and not exists (select 1 from sluice.lanes l where l.name = p_name and l.deleted_at is not null) then
+    return false;
   end if;
-  perform pg_notify('sluice', 'lane');
+  begin
+    -- Jobs may still run in one that was deleted: what a limit means for them is seen to as for any change. It locks jobs before the lane, so
+    -- only now is it certain that nobody else created the lane; if somebody did, the change is undone.
+    perform sluice.change_lane_v1(p_name, p_lane, p_by, true);
+    if v_is_new then
+      update sluice.lanes l set operator_set = p_given where l.name = p_name;
+      return true;
+    end if;
+    perform pg_advisory_xact_lock(1936485737, hashtext('names'));
+    update sluice.lanes l set operator_set = p_given, deleted_at = null, deleted_to = null where l.name = p_name and l.deleted_at is not null;
+    if not found then
+      raise exception 'lane % exists', p_name using errcode = 'unique_violation';
+    end if;
+  exception when unique_violation then
+    return false;
+  end;
+  perform sluice.place_tasks_v1(array(select t.name from sluice.tasks t where t.declared_lane = p_name and t.moved_at is null));
   return true;
 end $function$;
 
@@ -5570,6 +5561,29 @@ begin
   return true;
 end $function$;
 
+--- function sluice.overlay_v1(p_row jsonb, p_given jsonb, p_by text, p_operator boolean)
+CREATE OR REPLACE FUNCTION sluice.overlay_v1(p_row jsonb, p_given jsonb, p_by text, p_operator boolean)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_set text[] := array(select jsonb_array_elements_text(p_row -> 'operator_set'));
+  v_row jsonb;
+begin
+  if p_given is null then
+    v_row := p_row || sluice.columns_v1(p_row -> 'declared') || '{"operator_set": []}';
+  elsif p_operator then
+    v_row := p_row || sluice.columns_v1(p_given) || jsonb_build_object(
+      'operator_set', array(select distinct f from unnest(v_set || array(select jsonb_object_keys(p_given))) f order by f));
+  else
+    v_row := p_row || sluice.columns_v1(p_given - v_set) || jsonb_build_object('declared', (p_row -> 'declared') || p_given);
+    if v_row = p_row then
+      return p_row;
+    end if;
+  end if;
+  return v_row || jsonb_build_object('updated_at', clock_timestamp(), 'updated_by', p_by);
+end $function$;
+
 --- function sluice.pass_children_v1(p_id bigint)
 CREATE OR REPLACE FUNCTION sluice.pass_children_v1(p_id bigint)
  RETURNS bigint
@@ -7184,19 +7198,15 @@ CREATE OR REPLACE FUNCTION sluice.reset_lane_v1(p_name text, p_by text)
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_declared jsonb := (select l.declared from sluice.lanes l where l.name = p_name and l.declared <> '{}');
-  v_tasks    text[];
+  v_tasks text[];
 begin
-  if v_declared is null then
+  if not exists (select 1 from sluice.lanes l where l.name = p_name and l.declared <> '{}') then
     return false;
   end if;
-  -- As an operator's change: of every field. It locks jobs and then the lane, so nothing may be locked before it.
-  perform sluice.change_lane_v1(p_name, v_declared, p_by, true);
+  -- It locks jobs and then the lane, so nothing may be locked before it.
+  perform sluice.change_lane_v1(p_name, null, p_by, true);
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-  update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null where l.name = p_name and l.declared = v_declared;
-  if not found then
-    raise exception 'lane % was declared again meanwhile', p_name using errcode = '40001';
-  end if;
+  update sluice.lanes l set deleted_at = null, deleted_to = null where l.name = p_name;
   v_tasks := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane));
   update sluice.tasks t set moved_at = null, moved_by = null where t.name = any (v_tasks) and t.moved_at is not null;
   perform sluice.place_tasks_v1(v_tasks);
@@ -9085,6 +9095,20 @@ AS $function$
                                                   '{}') as jobs
                      from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r))
 $function$;
+
+--- function sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb)
+CREATE OR REPLACE FUNCTION sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_columns text := (select string_agg(quote_ident(n.key), ', ') from jsonb_each(p_new) n where n.value is distinct from p_old -> n.key);
+begin
+  if v_columns is not null then
+    execute format('update %1$s t set (%2$s) = (select %2$s from jsonb_populate_record(t, $1)) where t.name = $2', p_table, v_columns)
+      using p_new, p_new ->> 'name';
+  end if;
+end $function$;
 
 --- function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean, INOUT classes sluice.cycle_class_v1[], OUT ahead integer, OUT wait_ms integer)
 CREATE OR REPLACE FUNCTION sluice.yield_to_workers_v1(p_worker bigint, p_now timestamp with time zone, p_lanes text[], p_run integer[], p_want integer[], p_free integer, p_hears boolean, INOUT classes sluice.cycle_class_v1[], OUT ahead integer, OUT wait_ms integer)

@@ -1,32 +1,13 @@
 import { type Static, Type } from 'typebox'
-import { Duration, Json, Name, TextOrNull, Timestamp } from './scalars.ts'
-
-const Limit = (description: string, minimum = 0) =>
-  Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum, maximum: 2_147_483_647, description })
-
-const PER_WORKER = 'null: no limit, 0: its number of cores, -1: its capacity, or its cores where it has none'
-
-const Placement = Type.Unsafe<'fill' | 'spread'>({
-  type: 'string',
-  enum: ['fill', 'spread'],
-  description:
-    'Which of several free workers gets a job: the first in their order, or the one that runs the fewest',
-})
-
-const PREFETCH = 'Jobs a worker may be assigned beyond its slots'
+import { LANE_FIELDS } from '../model/fields/lane.ts'
+import { storedProperties, writtenProperties } from './fields.ts'
+import { Json, Name, TextOrNull, Timestamp } from './scalars.ts'
 
 const LaneName = { ...Name, examples: ['default'] }
 
 export const LaneBody = Type.Object({
   name: LaneName,
-  slots: Limit('Jobs at once in the whole system; null: no limit'),
-  perWorker: Limit(`Jobs at once in each worker; ${PER_WORKER}`, -1),
-  pollMs: Type.Integer(),
-  staleMs: Type.Integer(),
-  ageingMs: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
-  enabled: Type.Boolean({ description: 'False: running jobs end, no new one starts' }),
-  placement: Placement,
-  prefetch: Type.Integer({ minimum: 0, maximum: 1000, description: `${PREFETCH}; 0: none` }),
+  ...storedProperties(LANE_FIELDS),
   tasks: Type.Array(Type.String()),
   held: Type.Integer({ description: 'Slots held by workers, busy or idle for a moment' }),
   running: Type.Integer(),
@@ -102,34 +83,14 @@ export const LaneChangesQuery = Type.Object(
 
 export const LaneParams = Type.Object({ name: LaneName }, { additionalProperties: false })
 
-const LANE_SETTINGS = {
-  slots: Type.Optional(Limit('null: no limit')),
-  perWorker: Type.Optional(Limit(PER_WORKER, -1)),
-  poll: Type.Optional(Duration),
-  stale: Type.Optional(Duration),
-  ageing: Type.Optional(
-    Type.Unsafe<string | number | null>({ ...Duration, type: ['string', 'number', 'null'] }),
-  ),
-  enabled: Type.Optional(Type.Boolean({ description: 'false drains the lane, true resumes it' })),
-  placement: Type.Optional(Placement),
-  prefetch: Type.Optional(
-    Type.Unsafe<number | 'off'>({
-      type: ['integer', 'string'],
-      minimum: 0,
-      maximum: 1000,
-      pattern: '^off$',
-      'x-rule': 'a whole number from 0 to 1000, or off',
-      description: `${PREFETCH}; off or 0: none`,
-      examples: [500, 'off'],
-    }),
-  ),
-}
-
-export const LaneChangeBody = Type.Object(LANE_SETTINGS, { additionalProperties: false, minProperties: 1 })
+export const LaneChangeBody = Type.Object(writtenProperties(LANE_FIELDS), {
+  additionalProperties: false,
+  minProperties: 1,
+})
 export type LaneChangeBody = Static<typeof LaneChangeBody>
 
 export const LaneCreateBody = Type.Object(
-  { name: LaneName, ...LANE_SETTINGS },
+  { name: LaneName, ...writtenProperties(LANE_FIELDS) },
   { additionalProperties: false },
 )
 

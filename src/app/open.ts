@@ -23,17 +23,12 @@ import {
   optionNames,
 } from '../model/argument.ts'
 import type { Duration } from '../model/duration.ts'
+import { LANE_FIELDS, type LaneSource } from '../model/fields/lane.ts'
 import type { HeldLock } from '../model/held-lock.ts'
 import { toStorableText } from '../model/json.ts'
 import { isName, MAX_REASON, NAME_RULE } from '../model/limits.ts'
 import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
-import {
-  LANE_FIELDS,
-  resolveSettings,
-  SETTINGS,
-  type Settings,
-  type SettingsSource,
-} from '../model/settings.ts'
+import { resolveSettings, SETTINGS, type Settings, type SettingsSource } from '../model/settings.ts'
 import { knownNames } from '../store/known-names.ts'
 import { readSettings } from '../store/read-settings.ts'
 import type { AnyTask } from '../worker/task.ts'
@@ -47,25 +42,10 @@ import { findTasksOfOtherPrograms, formatElsewhere } from './tasks-of-other-prog
 import { warnOfVariables } from './warn-of-variables.ts'
 import { WorkflowSet } from './workflow-set.ts'
 
-export interface LaneOptions {
+/** The fields of a lane, as in the config file. */
+export interface LaneOptions extends LaneSource {
   /** Tasks that run in this lane, beside those that name it themselves. */
   readonly tasks?: readonly string[]
-  /** Jobs that run at once in the whole system; `null` for no limit. */
-  readonly slots?: number | null
-  /** Jobs that run at once in each worker; 0: its number of cores; -1: its capacity, or its cores where it has none; `null`: no limit. */
-  readonly perWorker?: number | null
-  /** How often an idle worker looks for work that no hint announced. */
-  readonly poll?: Duration
-  /** How long a lease lives without a heartbeat. More than twice the heartbeat. */
-  readonly stale?: Duration
-  /** False: running jobs end, no new one starts. */
-  readonly enabled?: boolean
-  /** A waiting job gains 1 priority each time this much has passed. */
-  readonly ageing?: Duration | null
-  /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
-  readonly placement?: 'fill' | 'spread'
-  /** Jobs a worker may be assigned beyond its slots, so that it need not ask the database between two short jobs; `off` or 0: none. */
-  readonly prefetch?: number | 'off'
 }
 
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {

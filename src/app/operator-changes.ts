@@ -6,7 +6,7 @@ import type { OperatorBudgetChange } from '../engine/operate/budget-control.ts'
 import type { TaskPlace } from '../engine/operate/lane-control.ts'
 import * as acts from '../engine/operate/operator-acts.ts'
 import type { PoolNumbers } from '../engine/operate/pool-control.ts'
-import type { LaneSource } from '../model/settings.ts'
+import type { LaneSource } from '../model/fields/lane.ts'
 import type { Lane } from '../store/list-lanes.ts'
 
 /**

@@ -3,10 +3,13 @@ import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
 import { declareAdmission } from '../engine/operate/admission.ts'
 import { SluiceError } from '../errors.ts'
+import { pickStored } from '../model/fields/field.ts'
+import { LANE_FIELDS } from '../model/fields/lane.ts'
+import type { LaneSettings } from '../model/lane-settings.ts'
 import { staleFloorMs } from '../model/limits.ts'
 import { ownValue } from '../model/own-value.ts'
 import { invalidConfig } from '../model/setting-value.ts'
-import { defaultDeadline, LANE_COLUMNS, type LaneSettings, type Settings } from '../model/settings.ts'
+import { defaultDeadline, type Settings } from '../model/settings.ts'
 import { changeBudget } from '../store/change-budget.ts'
 import { changeLane, type LaneChange } from '../store/change-lane.ts'
 import { changePool } from '../store/change-pool.ts'
@@ -108,14 +111,13 @@ async function publishBudgeted(
 }
 
 function laneRecord(name: string, lane: LaneSettings): LaneRecord {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch } = lane
-  return { name, slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch }
+  return { name, ...pickStored(LANE_FIELDS, lane) }
 }
 
 /** What was really written somewhere: defaults of this program overwrite nothing that another has set. */
 function givenFields(lane: LaneSettings): LaneChange {
-  const columns = [...lane.given].map((field) => LANE_COLUMNS[field])
-  return Object.fromEntries(columns.map((column) => [column, lane[column]]))
+  const names = [...lane.given].map((field) => LANE_FIELDS[field].storedAs)
+  return Object.fromEntries(names.map((name) => [name, lane[name]]))
 }
 
 /** The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that. */

@@ -1,6 +1,7 @@
 import { ADMISSION_FIELDS } from '../model/admission.ts'
+import { LANE_FIELDS } from '../model/fields/lane.ts'
 import { orNone } from '../model/setting-value.ts'
-import { LANE_FIELDS, SETTINGS } from '../model/settings.ts'
+import { SETTINGS } from '../model/settings.ts'
 import { RETRY_FIELDS, TASK_FIELDS } from '../model/task-fields.ts'
 import { budgets, modelName, models, uses } from './budgets-shape.ts'
 import { fleet } from './fleet-shape.ts'
@@ -14,6 +15,7 @@ import {
   type Shape,
   text,
   value,
+  values,
   type WrittenFields,
 } from './shape.ts'
 import { workflows } from './workflows-shape.ts'
@@ -24,22 +26,7 @@ import { workflows } from './workflows-shape.ts'
 const LANE = {
   /** The tasks that run in this lane. A task is in one lane. */
   tasks: list(name, { expected: 'a list of task names, such as [resize, align]' }),
-  /** Jobs that run at once in the whole system; `none` for no limit, 0 to start none. */
-  slots: value(LANE_FIELDS.slots),
-  /** Jobs that run at once in each worker; `cores` for its number of cores, `capacity` for its capacity, `none` for no limit. */
-  perWorker: value(LANE_FIELDS.perWorker),
-  /** How often an idle worker looks for work that no hint announced. */
-  poll: value(LANE_FIELDS.poll),
-  /** How long a lease lives without a heartbeat. More than twice the heartbeat. */
-  stale: value(LANE_FIELDS.stale),
-  /** False: running jobs end, no new one starts. */
-  enabled: value(LANE_FIELDS.enabled),
-  /** A waiting job gains 1 priority each time this much has passed. */
-  ageing: value(LANE_FIELDS.ageing),
-  /** Which of several free workers gets a job: `fill`, the first in their order; `spread`, the one that runs the fewest. */
-  placement: value(LANE_FIELDS.placement),
-  /** Jobs a worker may be assigned beyond its slots, so that it need not ask the database between two short jobs; `off` for none. */
-  prefetch: value(LANE_FIELDS.prefetch),
+  ...values(LANE_FIELDS),
 } as const
 
 export interface LaneInput extends WrittenFields<typeof LANE> {}

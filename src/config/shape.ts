@@ -3,7 +3,9 @@ import {
   describe,
   formatPath,
   formatPlace,
+  type InputOf,
   type Locate,
+  type OutputOf,
   type Path,
   type Problem,
   type Reader,
@@ -75,6 +77,14 @@ export function value<In, Out>(reader: Reader<In, Out>): Shape<In, Out> {
       return read === undefined ? at.report(`found ${describe(found)}; write ${reader.expected}`) : read
     },
   }
+}
+
+/** The fields of a registry, each a plain value. */
+export function values<F extends Readonly<Record<string, Reader<unknown, unknown>>>>(
+  fields: F,
+): { readonly [K in keyof F]: Shape<InputOf<F[K]>, OutputOf<F[K]>> } {
+  const shapes = Object.entries(fields).map(([name, reader]) => [name, value(reader)])
+  return Object.fromEntries(shapes) as { readonly [K in keyof F]: Shape<InputOf<F[K]>, OutputOf<F[K]>> }
 }
 
 /** Text that can be stored: no NUL, no half of a surrogate pair. */

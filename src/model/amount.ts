@@ -94,6 +94,10 @@ export const amount: Reader<AmountSource, StoredAmount> = {
   expected: AMOUNT_RULE,
   bound: '>= 0, such as 3, 0.5, 5GB',
   format: (value) => (typeof value === 'string' ? value : formatAmount(value, value.each >= 1024)),
+  placeholder: 'amount',
+  written: { type: ['number', 'string', 'object'] },
+  words: [],
+  stored: { type: ['object', 'string'] },
 }
 
 /** Reads a number or a size: what a budget or a device has. */
@@ -103,6 +107,10 @@ export const quantity: Reader<number | string, number> = {
   expected: 'a number of at least 0, or a size such as 500MB or 24GB; at most 1e18',
   bound: '>= 0, such as 3, 0.5, 24GB',
   format: (value) => formatQuantity(value, value >= 1024),
+  placeholder: 'amount',
+  written: { type: ['number', 'string'], minimum: 0, maxLength: 100 },
+  words: [],
+  stored: { type: 'number' },
 }
 
 /** Formats sizes with a unit (`5368709120` as `5GB`), and everything else as a number. */

@@ -27,6 +27,10 @@ function map<T extends object>(expected: string, check: (value: object) => void)
     expected,
     bound: 'a map',
     format: (value) => JSON.stringify(value),
+    placeholder: 'map',
+    written: { type: 'object', additionalProperties: true },
+    words: [],
+    stored: { type: 'object', additionalProperties: true },
   }
 }
 

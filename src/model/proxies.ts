@@ -18,6 +18,10 @@ export const proxies: Reader<string | readonly string[], readonly string[]> = {
   expected: 'addresses or ranges of proxies, such as 10.0.0.5, 10.1.0.0/16 or loopback',
   bound: 'addresses, ranges',
   format: (value) => value.join(', '),
+  placeholder: 'addresses',
+  written: { type: ['string', 'array'] },
+  words: [],
+  stored: { type: 'array' },
 }
 
 function isProxy(text: string): boolean {

@@ -3,7 +3,7 @@ import { invalidArgument, show } from './argument.ts'
 import { cronProblem, Ticks } from './cron.ts'
 import { toStorableJson } from './json.ts'
 import { isName, MAX_KEY, MAX_TAG, MAX_TAGS, NAME_RULE, PRIORITY_RANGE } from './limits.ts'
-import { choice, count, flag, type InputOf, orNone, type Reader } from './setting-value.ts'
+import { choice, count, flag, type InputOf, type JsonType, orNone, type Reader } from './setting-value.ts'
 import { DEADLINE, storedDeadline } from './task-fields.ts'
 import { isTimeZone } from './time-zone.ts'
 
@@ -234,9 +234,24 @@ export function promptTick(
 }
 
 /** Creates a reader that accepts a value unchanged or rejects it. */
-function accepted<T>(fits: (value: unknown) => value is T, expected: string, bound = expected): Reader<T, T> {
+function accepted<T>(
+  fits: (value: unknown) => value is T,
+  expected: string,
+  bound = expected,
+  written: JsonType = { type: 'string' },
+): Reader<T, T> {
   const read = (value: unknown) => (fits(value) ? value : undefined)
-  return { read, readText: read, expected, bound, format: (value) => String(value) }
+  return {
+    read,
+    readText: read,
+    expected,
+    bound,
+    format: (value) => String(value),
+    placeholder: 'text',
+    written,
+    words: [],
+    stored: written,
+  }
 }
 
 function isNameText(value: unknown): value is string {

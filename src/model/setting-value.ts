@@ -19,11 +19,28 @@ export interface Reader<In, Out> {
   readonly bound: string
   /** Formats a stored value as a person would write it. */
   format(value: Out): string
+  /** What a command line shows in place of a value: `number|none`. */
+  readonly placeholder: string
+  /** The JSON type of a value as it is written, apart from words. */
+  readonly written: JsonType
+  /** Words that may be written instead, such as `none`. */
+  readonly words: readonly string[]
+  /** The JSON type of a stored value. */
+  readonly stored: JsonType
   /** Never set. Carries the input type for `InputOf`. */
   readonly input?: In
 }
 
+/** What a JSON schema says of a value. */
+export interface JsonType {
+  readonly type: string | readonly string[]
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly [rule: string]: unknown
+}
+
 export type InputOf<R> = R extends Reader<infer In, unknown> ? In : never
+export type OutputOf<R> = R extends Reader<unknown, infer Out> ? Out : never
 
 /**
  * Reads a whole number within bounds. @param bounds `namesMax`: messages name the upper bound even if it is only the
@@ -40,6 +57,10 @@ export function count(bounds: { min: number; max?: number; namesMax?: true }): R
     expected: namesMax ? `a whole number from ${min} to ${max}` : `a whole number of at least ${min}`,
     bound: `>= ${min}${upper}`,
     format: String,
+    placeholder: 'number',
+    written: { type: 'integer', minimum: min, maximum: max },
+    words: [],
+    stored: { type: 'integer', minimum: min, maximum: max },
   }
 }
 
@@ -59,6 +80,10 @@ export function duration(bounds: { min: number; max: number }): Reader<Duration,
     expected: `a duration ${min === 1 ? 'above 0 and' : `from ${formatDuration(min)}`} up to ${upper}, such as 500ms, 15s, 10m, 4h or 7d`,
     bound: `${min === 1 ? '> 0' : `>= ${formatDuration(min)}`}, <= ${upper}`,
     format: formatDuration,
+    placeholder: 'duration',
+    written: { type: ['string', 'number'] },
+    words: [],
+    stored: { type: 'integer' },
   }
 }
 
@@ -92,7 +117,19 @@ export function orWord<In, Out, const W extends string>(
     expected: `${reader.expected}, or ${word}`,
     bound: `${reader.bound}, or ${word}`,
     format: (value) => (value === meaning ? word : reader.format(value)),
+    placeholder: `${reader.placeholder}|${word}`,
+    written: withMeaning(reader.written, meaning),
+    words: [...reader.words, word],
+    stored: withMeaning(reader.stored, meaning),
   }
+}
+
+/** Widens the bounds, where there are some, so that the number that a word stands for lies within them. */
+function withMeaning(type: JsonType, meaning: unknown): JsonType {
+  const { minimum } = type
+  return typeof meaning === 'number' && minimum !== undefined && meaning < minimum
+    ? { ...type, minimum: meaning }
+    : type
 }
 
 /** Also accepts `none` or null. */
@@ -103,6 +140,10 @@ export function orNone<In, Out>(reader: Reader<In, Out>): Reader<In | 'none' | n
     expected: `${reader.expected}, or none`,
     bound: `${reader.bound}, or none`,
     format: (value) => (value === null ? 'none' : reader.format(value)),
+    placeholder: `${reader.placeholder}|none`,
+    written: { ...reader.written, type: [...[reader.written.type].flat(), 'null'] },
+    words: [...reader.words, 'none'],
+    stored: { ...reader.stored, type: [...[reader.stored.type].flat(), 'null'] },
   }
 }
 
@@ -114,6 +155,10 @@ export const moduleFunction: Reader<string, string> = {
   expected: 'the path of a module and, after #, the function in it to call, such as ./warm.js#load',
   bound: 'a path',
   format: String,
+  placeholder: 'path',
+  written: { type: 'string', minLength: 1 },
+  words: [],
+  stored: { type: 'string' },
 }
 
 /** True or false. */
@@ -123,6 +168,10 @@ export const flag: Reader<boolean, boolean> = {
   expected: 'true or false',
   bound: 'true or false',
   format: String,
+  placeholder: 'true|false',
+  written: { type: 'boolean' },
+  words: [],
+  stored: { type: 'boolean' },
 }
 
 /** Reads one of several words. */
@@ -135,6 +184,10 @@ export function choice<const W extends string>(...words: readonly W[]): Reader<W
     expected: list,
     bound: list,
     format: (value) => value,
+    placeholder: words.join('|'),
+    written: { type: 'string', enum: words },
+    words: [],
+    stored: { type: 'string', enum: words },
   }
 }
 

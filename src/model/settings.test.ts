@@ -2,7 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { hasCode, type SluiceError } from '../errors.ts'
 import { formatDuration } from './duration.ts'
-import { laneVariable, resolveSettings, SETTINGS, unknownVariables } from './settings.ts'
+import { defaultsOf } from './fields/field.ts'
+import { LANE_FIELDS } from './fields/lane.ts'
+import { laneVariable } from './lane-settings.ts'
+import { resolveSettings, SETTINGS, unknownVariables } from './settings.ts'
 
 function problemsOf(sources: Parameters<typeof resolveSettings>[0]): string[] {
   try {
@@ -34,6 +37,7 @@ describe('without any source', () => {
 
   test('four lanes exist', () => {
     const lane = {
+      ...defaultsOf(LANE_FIELDS),
       staleMs: 15_000,
       enabled: true,
       ageingMs: null,

@@ -1,25 +1,22 @@
 import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
 import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
-import { chooseSetting, type Found, type Sources, staleProblem } from './choose-setting.ts'
-import { isName, MAX_PREFETCH, MAX_STORED_MS, MAX_TIMER_MS, NAME_RULE } from './limits.ts'
+import { chooseSetting, type Sources } from './choose-setting.ts'
+import type { LaneSource } from './fields/lane.ts'
+import { type LaneSettings, resolveLanes } from './lane-settings.ts'
+import { MAX_STORED_MS, MAX_TIMER_MS } from './limits.ts'
 import { type FleetSource, type PoolChange, resolvePools } from './pool.ts'
 import { proxies } from './proxies.ts'
 import {
-  choice,
   count,
   duration,
-  flag,
-  formatPath,
   type InputOf,
   invalidConfig,
   moduleFunction,
-  noLessThan,
   orNone,
   orWord,
   type Problem,
   type Reader,
 } from './setting-value.ts'
-import { suggest } from './suggest.ts'
 import { isSet, type JudgedVariables, judgeVariables } from './unknown-variables.ts'
 
 /** A setting of the whole system: its key in the config file, variable, default and bounds. */
@@ -82,54 +79,6 @@ export const SETTINGS = {
  */
 export const UNSUPPORTED_VARIABLES: readonly string[] = []
 
-/** The fields of a lane. Their bounds match the table `lanes`. */
-export const LANE_FIELDS = {
-  /** The most jobs that run at once in the whole system. 0 starts none. */
-  slots: orNone(count({ min: 0 })),
-  /** The most jobs that run at once in each worker. Stored as 0 for `cores` and as -1 for `capacity`. */
-  perWorker: orNone(orWord(orWord(count({ min: 0 }), 'cores', 0), 'capacity', -1)),
-  /** How often an idle worker looks for jobs that no hint announced. 0 means as often as possible. */
-  poll: noLessThan(duration({ min: 0, max: 3_600_000 }), 10),
-  /** How long a lease lives without a heartbeat. Must be greater than twice the heartbeat. */
-  stale: timer,
-  /** If false, the lane is paused: running jobs continue, and none starts. */
-  enabled: flag,
-  /** Raises a waiting job's priority by 1 every interval. */
-  ageing: orNone(duration({ min: 10_000, max: MAX_TIMER_MS })),
-  /** Which free worker gets a job: the first in order, or the one with the fewest running jobs. */
-  placement: choice('fill', 'spread'),
-  /** How many jobs a worker may prefetch beyond its slots. Stored as 0 for `off`. */
-  prefetch: orWord(count({ min: 0, max: MAX_PREFETCH }), 'off', 0),
-} as const
-
-/** The column of each field. Durations are stored in milliseconds. */
-export const LANE_COLUMNS = {
-  slots: 'slots',
-  perWorker: 'perWorker',
-  poll: 'pollMs',
-  stale: 'staleMs',
-  enabled: 'enabled',
-  ageing: 'ageingMs',
-  placement: 'placement',
-  prefetch: 'prefetch',
-} as const satisfies Readonly<Record<keyof typeof LANE_FIELDS, keyof LaneSettings>>
-
-/** How many jobs a worker prefetches in lanes that do not set `prefetch`. Also the default of the column. */
-export const DEFAULT_PREFETCH = 1000
-
-/** The lanes that always exist, with their initial values. */
-export const LANE_DEFAULTS = {
-  interactive: { slots: 2, perWorker: null, pollMs: 2000 },
-  maintenance: { slots: 1, perWorker: null, pollMs: 15_000 },
-  system: { slots: 1, perWorker: null, pollMs: 30_000 },
-  default: { slots: null, perWorker: -1, pollMs: 2000 },
-} as const satisfies Readonly<Record<string, Pick<LaneSettings, 'slots' | 'perWorker' | 'pollMs'>>>
-
-/** The fields of a lane as written in a config file or by a caller. */
-export type LaneSource = {
-  readonly [F in keyof typeof LANE_FIELDS]?: InputOf<(typeof LANE_FIELDS)[F]> | undefined
-}
-
 /** Settings as written in a config file or by a caller. A validated `Config` is one. */
 export type SettingsSource = {
   readonly [K in keyof typeof SETTINGS]?: InputOf<(typeof SETTINGS)[K]['reader']> | undefined
@@ -171,23 +120,6 @@ export interface Settings {
   readonly trustProxy: readonly string[] | null
   /** The settings that were given. The rest are defaults and do not overwrite values in the database. */
   readonly given: ReadonlySet<keyof typeof SETTINGS>
-}
-
-export interface LaneSettings {
-  /** null means no limit. */
-  readonly slots: number | null
-  /** null: no limit. 0: the worker's number of cores. -1: its capacity, or its cores if it has none. */
-  readonly perWorker: number | null
-  readonly pollMs: number
-  readonly staleMs: number
-  readonly enabled: boolean
-  /** null means off. */
-  readonly ageingMs: number | null
-  /** Which free worker gets a job: the first in order, or the one with the fewest running jobs. */
-  readonly placement: 'fill' | 'spread'
-  /** How many jobs a worker may prefetch beyond its slots. 0 means none. */
-  readonly prefetch: number
-  readonly given: ReadonlySet<keyof typeof LANE_FIELDS>
 }
 
 /**
@@ -263,132 +195,3 @@ function judge(environment: Readonly<Record<string, string | undefined>>): Judge
 
 type Value<K extends keyof typeof SETTINGS> =
   (typeof SETTINGS)[K] extends Setting<unknown, infer Out> ? Out : never
-
-function resolveLanes(
-  sources: Sources<SettingsSource>,
-  problems: Problem[],
-  heartbeat: Found<number>,
-  stale: Found<number>,
-): Map<string, LaneSettings> {
-  const names = new Set(Object.keys(LANE_DEFAULTS))
-  for (const source of [sources.file, sources.options]) {
-    for (const name of Object.keys(source?.lanes ?? {})) names.add(name)
-  }
-  const variables = laneVariables(sources.environment ?? {}, names, problems)
-  // Lanes without their own value share the general one, and its problem is reported once.
-  const thresholds = new Set([stale])
-  const lanes = new Map<string, LaneSettings>()
-  for (const name of names) {
-    if (!isName(name)) {
-      problems.push({ path: formatPath(['lanes', name]), message: `the name of a lane must be ${NAME_RULE}` })
-      continue
-    }
-    const { settings, threshold } = resolveLane(sources, problems, name, variables.get(name), stale)
-    thresholds.add(threshold)
-    lanes.set(name, settings)
-  }
-  for (const threshold of thresholds) {
-    const problem = staleProblem(threshold, heartbeat)
-    if (problem !== undefined) problems.push(problem)
-  }
-  return lanes
-}
-
-function resolveLane(
-  sources: Sources<SettingsSource>,
-  problems: Problem[],
-  name: string,
-  slotsVariable: string | undefined,
-  stale: Found<number>,
-): { settings: LaneSettings; threshold: Found<number> } {
-  const given = new Set<keyof typeof LANE_FIELDS>()
-  const find = <Out>(field: keyof typeof LANE_FIELDS, reader: Reader<unknown, Out>, fallback: Out) => {
-    const variable = field === 'slots' ? slotsVariable : undefined
-    const found = chooseSetting(sources, problems, ['lanes', name, field], variable, reader, fallback)
-    if (found.given) given.add(field)
-    return found
-  }
-  const known = Object.hasOwn(LANE_DEFAULTS, name)
-    ? LANE_DEFAULTS[name as keyof typeof LANE_DEFAULTS]
-    : undefined
-  const slots = find('slots', LANE_FIELDS.slots, known === undefined ? null : known.slots).value
-  const perWorker = known === undefined ? perWorkerBy(slots) : known.perWorker
-  const own = find('stale', LANE_FIELDS.stale, stale.value)
-  const threshold = own.given ? own : stale
-  if (threshold.given) given.add('stale')
-  const settings: LaneSettings = {
-    slots,
-    perWorker: find('perWorker', LANE_FIELDS.perWorker, perWorker).value,
-    pollMs: find('poll', LANE_FIELDS.poll, known?.pollMs ?? LANE_DEFAULTS.default.pollMs).value,
-    staleMs: threshold.value,
-    enabled: find('enabled', LANE_FIELDS.enabled, true).value,
-    ageingMs: find('ageing', LANE_FIELDS.ageing, null).value,
-    placement: find('placement', LANE_FIELDS.placement, 'fill' as const).value,
-    prefetch: find('prefetch', LANE_FIELDS.prefetch, DEFAULT_PREFETCH).value,
-    given,
-  }
-  return { settings, threshold }
-}
-
-/** The settings of a new lane if only its slots are known. */
-export function newLane(slots: number | null): Omit<LaneSettings, 'given' | 'staleMs'> {
-  return {
-    slots,
-    perWorker: perWorkerBy(slots),
-    pollMs: LANE_DEFAULTS.default.pollMs,
-    enabled: true,
-    ageingMs: null,
-    placement: 'fill',
-    prefetch: DEFAULT_PREFETCH,
-  }
-}
-
-/** A user's lane needs some bound: its slots, or else the capacity or the cores of each worker. */
-function perWorkerBy(slots: number | null): number | null {
-  return slots === null ? -1 : null
-}
-
-/** The variable for a lane's slots: `my-lane` becomes `SLUICE_LANE_MY_LANE_SLOTS`. */
-export function laneVariable(name: string): string {
-  return `SLUICE_LANE_${name.toUpperCase().replace(/[^A-Z0-9]/g, '_')}_SLOTS`
-}
-
-/** Maps variables to lanes. Adds lanes that only the environment names to `names`. */
-function laneVariables(
-  environment: Readonly<Record<string, string | undefined>>,
-  names: Set<string>,
-  problems: Problem[],
-): Map<string, string> {
-  const variables = new Map<string, string>()
-  for (const [variable, text] of Object.entries(environment)) {
-    if (!variable.startsWith('SLUICE_LANE_') || !isSet(text)) continue
-    const match = /^SLUICE_LANE_(.+)_SLOTS$/.exec(variable)
-    const lanes = [...names].filter((name) => laneVariable(name) === variable)
-    if (match === null) {
-      problems.push({
-        path: variable,
-        message:
-          'not a known variable; the only lane variable is SLUICE_LANE_<NAME>_SLOTS. Set other fields in the config file',
-      })
-    } else if (lanes.length > 1) {
-      problems.push({
-        path: variable,
-        message: `matches several lanes (${lanes.join(', ')}); set their slots in the config file and remove the variable`,
-      })
-    } else {
-      const name = lanes[0] ?? match[1]!.toLowerCase()
-      // A short name resembles many others.
-      const near = lanes.length > 0 || name.length < 4 ? undefined : suggest(name, [...names])
-      if (near !== undefined) {
-        problems.push({
-          path: variable,
-          message: `lane ${name} does not exist; did you mean ${laneVariable(near)}? Otherwise, declare the lane in the config file`,
-        })
-        continue
-      }
-      names.add(name)
-      variables.set(name, variable)
-    }
-  }
-  return variables
-}

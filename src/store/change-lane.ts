@@ -1,15 +1,8 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { LaneValues } from '../model/fields/lane.ts'
 
-export interface LaneChange {
-  readonly slots?: number | null
-  readonly perWorker?: number | null
-  readonly pollMs?: number
-  readonly staleMs?: number
-  readonly ageingMs?: number | null
-  readonly enabled?: boolean
-  readonly placement?: 'fill' | 'spread'
-  readonly prefetch?: number
-}
+/** The fields that change, as they are stored. */
+export type LaneChange = Partial<LaneValues>
 
 const CHANGE = statement('change_lane', 'select sluice.change_lane_v1($1, $2, $3, $4) as changed')
 

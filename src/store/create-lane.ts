@@ -1,5 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { LaneSettings } from '../model/settings.ts'
+import type { LaneValues } from '../model/fields/lane.ts'
 
 const CREATE = statement('create_lane', 'select sluice.create_lane_v1($1, $2, $3, $4) as created')
 
@@ -11,7 +11,7 @@ const CREATE = statement('create_lane', 'select sluice.create_lane_v1($1, $2, $3
 export async function createLane(
   db: Queryable,
   name: string,
-  lane: Omit<LaneSettings, 'given'>,
+  lane: LaneValues,
   given: readonly string[],
   by: string,
 ): Promise<boolean> {

@@ -1,37 +1,28 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { columnsOf, toColumns } from '../model/fields/columns.ts'
+import { LANE_FIELDS, type LaneValues } from '../model/fields/lane.ts'
 
 /** A lane with all its values. */
-export interface LaneRecord {
+export interface LaneRecord extends LaneValues {
   readonly name: string
-  /** `null`: no limit. */
-  readonly slots: number | null
-  readonly perWorker: number | null
-  readonly pollMs: number
-  readonly staleMs: number
-  readonly ageingMs: number | null
-  readonly enabled: boolean
-  readonly placement: 'fill' | 'spread'
-  readonly prefetch: number
 }
 
+const COLUMNS = columnsOf(LANE_FIELDS)
 const CREATE = statement(
   'create_lanes',
-  `insert into sluice.lanes (name, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, updated_by, declared)
-   select g.name, g.slots, g."perWorker", g."pollMs", g."staleMs", g."ageingMs", g.enabled, g.placement, g.prefetch, $2, to_jsonb(g) - 'name'
-     from jsonb_to_recordset($1) as g(name text, slots integer, "perWorker" integer, "pollMs" integer, "staleMs" integer,
-                                      "ageingMs" integer, enabled boolean, placement text, prefetch integer)
+  `insert into sluice.lanes (name, ${COLUMNS}, updated_by, declared)
+   select g.name, ${columnsOf(LANE_FIELDS, 'g')}, $2, g.declared
+     from jsonb_populate_recordset(null::sluice.lanes, $1) g
     -- What is declared already is not even looked at: its row may be locked.
     where not exists (select 1 from sluice.lanes k where k.name = g.name and k.declared <> '{}')
     order by g.name
    on conflict (name) do update
       set declared = excluded.declared,
-          (slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, deleted_at) = (
-            select v.slots, v.per_worker, v.poll_ms, v.stale_ms, v.ageing_ms, v.enabled, v.placement, v.prefetch, v.deleted_at
-              from (values (true, excluded.slots, excluded.per_worker, excluded.poll_ms, excluded.stale_ms, excluded.ageing_ms,
-                            excluded.enabled, excluded.placement, excluded.prefetch, null::timestamptz),
-                           (false, lanes.slots, lanes.per_worker, lanes.poll_ms, lanes.stale_ms, lanes.ageing_ms,
-                            lanes.enabled, lanes.placement, lanes.prefetch, lanes.deleted_at))
-                   v(again, slots, per_worker, poll_ms, stale_ms, ageing_ms, enabled, placement, prefetch, deleted_at)
+          (${COLUMNS}, deleted_at) = (
+            select ${columnsOf(LANE_FIELDS, 'v')}, v.deleted_at
+              from (values (true, ${columnsOf(LANE_FIELDS, 'excluded')}, null::timestamptz),
+                           (false, ${columnsOf(LANE_FIELDS, 'lanes')}, lanes.deleted_at))
+                   v(again, ${COLUMNS}, deleted_at)
              where v.again = (lanes.deleted_at is not null and lanes.deleted_to is null))
     where lanes.declared = '{}'`,
 )
@@ -41,5 +32,6 @@ const CREATE = statement(
  * an operator deleted while nothing used it, and nobody had declared, is created again: something uses it now.
  */
 export async function createLanes(db: Queryable, lanes: readonly LaneRecord[], by: string): Promise<void> {
-  await db.run(CREATE, [JSON.stringify(lanes), by])
+  const rows = lanes.map(({ name, ...values }) => ({ name, ...toColumns(values), declared: values }))
+  await db.run(CREATE, [JSON.stringify(rows), by])
 }

@@ -1,19 +1,9 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { selected } from '../model/fields/columns.ts'
+import { LANE_FIELDS, type LaneValues } from '../model/fields/lane.ts'
 
-export interface Lane {
+export interface Lane extends LaneValues {
   readonly name: string
-  /** Whole system; `null`: no limit. */
-  readonly slots: number | null
-  /** Each worker; `null`: no limit, 0: its number of cores, -1: its capacity, or its cores where it has none. */
-  readonly perWorker: number | null
-  readonly pollMs: number
-  readonly staleMs: number
-  readonly ageingMs: number | null
-  readonly enabled: boolean
-  /** Which of several free workers gets a job: the first in their order, or the one that runs the fewest. */
-  readonly placement: 'fill' | 'spread'
-  /** Jobs a worker may be assigned beyond its slots; 0: none. */
-  readonly prefetch: number
   readonly tasks: readonly string[]
   /** Slots held by workers, busy or idle for a moment. */
   readonly held: number
@@ -32,8 +22,8 @@ const LIST = statement(
   'list_lanes',
   `with busy as materialized (select r.class_id, sum(sluice.started_in_v1(r)) as n, sum(cardinality(r.assigned)) as assigned
                                   from sluice.claims r group by r.class_id)
-   select l.name, l.slots, l.per_worker as "perWorker", l.poll_ms as "pollMs", l.stale_ms as "staleMs", l.ageing_ms as "ageingMs",
-          l.enabled, l.placement, l.prefetch, l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt",
+   select l.name, ${selected(LANE_FIELDS, 'l')},
+          l.declared <> '{}' as declared, l.operator_set as "operatorSet", l.updated_at as "updatedAt",
           l.updated_by as "updatedBy",
           array(select t.name from sluice.tasks t where t.lane = l.name order by t.name) as tasks,
           coalesce(sum(h.slots), 0)::integer as held,

@@ -1,20 +1,16 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { PAGES, withParts } from '../../scripts/reference.mjs'
 import { checkConfig } from '../../src/config/check-config.ts'
 import { readYaml } from '../../src/config/read-yaml.ts'
 import { CONFIG } from '../../src/config/schema.ts'
 import { formatDuration } from '../../src/model/duration.ts'
+import { LANE_DEFAULTS, LANE_FIELDS } from '../../src/model/fields/lane.ts'
+import { REGISTRIES } from '../../src/model/fields/registries.ts'
+import { laneVariable } from '../../src/model/lane-settings.ts'
 import { DEFAULT_RETRY } from '../../src/model/retry.ts'
-import {
-  DEFAULT_PREFETCH,
-  LANE_DEFAULTS,
-  LANE_FIELDS,
-  laneVariable,
-  SETTINGS,
-  type Setting,
-  UNSUPPORTED_VARIABLES,
-} from '../../src/model/settings.ts'
+import { SETTINGS, type Setting, UNSUPPORTED_VARIABLES } from '../../src/model/settings.ts'
 
 const page = await readFile(
   fileURLToPath(new URL('../../docs/reference/configuration.md', import.meta.url)),
@@ -81,9 +77,15 @@ describe('the reference of the configuration', () => {
     )
   })
 
+  test.each(PAGES)('has the generated parts that follow from the fields: %s', async (file) => {
+    const page = await readFile(file, 'utf8')
+    // If this fails: npm run build && npm run reference
+    expect(withParts(page, REGISTRIES)).toBe(page)
+  })
+
   test('shows the default prefetch of a lane', () => {
     const row = rows('key').find(([key]) => key === 'lanes.NAME.prefetch')
-    expect(row?.[1]).toBe(LANE_FIELDS.prefetch.format(DEFAULT_PREFETCH))
+    expect(row?.[1]).toBe(String(LANE_FIELDS.prefetch.default))
   })
 
   test('shows the defaults of a retry', () => {

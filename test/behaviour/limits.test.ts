@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { ADMISSION_FIELDS } from '../../src/model/admission.ts'
 import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM, parseQuantum } from '../../src/model/budget.ts'
+import { columnOf } from '../../src/model/fields/columns.ts'
+import type { Fields } from '../../src/model/fields/field.ts'
+import { LANE_DEFAULTS, LANE_FIELDS } from '../../src/model/fields/lane.ts'
 import {
   DEFAULT_LOSSES,
   isName,
@@ -18,7 +21,7 @@ import { POOL_DEFAULTS, POOL_FIELDS } from '../../src/model/pool.ts'
 import { RECOVERY_KINDS } from '../../src/model/recovery.ts'
 import { SCHEDULE_FIELDS } from '../../src/model/schedule.ts'
 import type { Reader } from '../../src/model/setting-value.ts'
-import { DEFAULT_PREFETCH, LANE_DEFAULTS, LANE_FIELDS, SETTINGS } from '../../src/model/settings.ts'
+import { SETTINGS } from '../../src/model/settings.ts'
 import { DEADLINE, isModelName, TASK_FIELDS } from '../../src/model/task-fields.ts'
 import { useDatabase } from '../support/database.ts'
 
@@ -41,17 +44,32 @@ const readsOrZero = (reader: Pick<Reader<unknown, unknown>, 'read'>) => (value: 
 const amount = (value: number) => value >= 0
 const name = (value: string) => isName(value) || value === '__proto__'
 
+/** A constraint for every field with bounds, which the reader takes as they are. */
+function checksOf(table: string, fields: Fields): Record<string, Accepts> {
+  const bounded = Object.values(fields).filter(
+    ({ stored }) => !['boolean', 'object'].includes(`${stored.type}`),
+  )
+  return Object.fromEntries(
+    bounded.map((field) => [
+      `${table}_${columnOf(field.storedAs)}_check`,
+      (value: unknown) => field.read(value) === value,
+    ]),
+  )
+}
+
+/** The columns of fields with a default of their own; no default is null. */
+function defaultsIn(table: string, fields: Fields): [column: string, value: unknown][] {
+  return Object.values(fields).flatMap((field) => {
+    const { storedAs, default: value } = field
+    return (value ?? null) === null ? [] : [[`${table}.${columnOf(storedAs)}`, value]]
+  })
+}
+
 /** By constraint: what TypeScript accepts. */
 const COMPARED: Readonly<Record<string, Accepts>> = {
   settings_value_check: reads(SETTINGS.retention.reader),
   lanes_name_check: name,
-  lanes_slots_check: reads(LANE_FIELDS.slots),
-  lanes_per_worker_check: reads(LANE_FIELDS.perWorker),
-  lanes_poll_ms_check: (value: number) => LANE_FIELDS.poll.read(value) === value,
-  lanes_stale_ms_check: reads(LANE_FIELDS.stale),
-  lanes_ageing_ms_check: reads(LANE_FIELDS.ageing),
-  lanes_placement_check: reads(LANE_FIELDS.placement),
-  lanes_prefetch_check: reads(LANE_FIELDS.prefetch),
+  ...checksOf('lanes', LANE_FIELDS),
   workflows_name_check: name,
   workflows_priority_check: reads(TASK_FIELDS.priority),
   workflows_deadline_ms_check: readsOrZero(DEADLINE),
@@ -186,8 +204,7 @@ describe('the database has the same defaults', () => {
   test.each<[column: string, value: unknown]>([
     ['lanes.poll_ms', LANE_DEFAULTS.default.pollMs],
     ['lanes.stale_ms', SETTINGS.stale.default],
-    ['lanes.placement', 'fill'],
-    ['lanes.prefetch', DEFAULT_PREFETCH],
+    ...defaultsIn('lanes', LANE_FIELDS),
     ['tasks.max_losses', DEFAULT_LOSSES],
     ['budgets.quantum', DEFAULT_QUANTUM],
     ['budgets.max_wait_ms', DEFAULT_MAX_WAIT_MS],

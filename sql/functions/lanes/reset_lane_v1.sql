@@ -3,19 +3,15 @@
 create or replace function sluice.reset_lane_v1(p_name text, p_by text) returns boolean
 language plpgsql as $$
 declare
-  v_declared jsonb := (select l.declared from sluice.lanes l where l.name = p_name and l.declared <> '{}');
-  v_tasks    text[];
+  v_tasks text[];
 begin
-  if v_declared is null then
+  if not exists (select 1 from sluice.lanes l where l.name = p_name and l.declared <> '{}') then
     return false;
   end if;
-  -- As an operator's change: of every field. It locks jobs and then the lane, so nothing may be locked before it.
-  perform sluice.change_lane_v1(p_name, v_declared, p_by, true);
+  -- It locks jobs and then the lane, so nothing may be locked before it.
+  perform sluice.change_lane_v1(p_name, null, p_by, true);
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));
-  update sluice.lanes l set operator_set = '{}', deleted_at = null, deleted_to = null where l.name = p_name and l.declared = v_declared;
-  if not found then
-    raise exception 'lane % was declared again meanwhile', p_name using errcode = '40001';
-  end if;
+  update sluice.lanes l set deleted_at = null, deleted_to = null where l.name = p_name;
   v_tasks := array(select t.name from sluice.tasks t where p_name in (t.lane, t.declared_lane));
   update sluice.tasks t set moved_at = null, moved_by = null where t.name = any (v_tasks) and t.moved_at is not null;
   perform sluice.place_tasks_v1(v_tasks);

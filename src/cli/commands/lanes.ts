@@ -1,56 +1,33 @@
 import type { Command } from 'commander'
 import { isElsewhere } from '../../engine/operate/lane-control.ts'
 import { SluiceError } from '../../errors.ts'
-import { formatDuration } from '../../model/duration.ts'
-import { DEFAULT_PREFETCH, LANE_FIELDS, type LaneSource } from '../../model/settings.ts'
+import type { Field } from '../../model/fields/field.ts'
+import { LANE_FIELDS } from '../../model/fields/lane.ts'
 import type { Lane } from '../../store/list-lanes.ts'
-import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import {
+  type FieldOptions,
+  factsOf,
+  flagsOf,
+  givenFields,
+  labelOf,
+  requireSome,
+  setByOperator,
+  withFieldOptions,
+} from '../field-options.ts'
 import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
-interface SetOptions extends CommonOptions {
-  readonly slots?: Given<number | null>
-  readonly perWorker?: Given<number | null>
-  readonly poll?: Given<number>
-  readonly stale?: Given<number>
-  readonly ageing?: Given<number | null>
-  readonly placement?: Given<'fill' | 'spread'>
-  readonly prefetch?: Given<number>
-}
+type SetOptions = CommonOptions & FieldOptions<typeof LANE_FIELDS>
 
 /** A lane with what waits in it. */
 interface LaneLoad extends Lane {
   readonly waiting: number
   readonly oldestAt: Date | null
-}
-
-/** The options that set fields of a lane. */
-function withSettings(command: Command): Command {
-  return command
-    .option('--slots <number|none>', 'jobs at once in the whole system', setting(LANE_FIELDS.slots))
-    .option(
-      '--per-worker <number|capacity|cores|none>',
-      'jobs at once in each worker',
-      setting(LANE_FIELDS.perWorker),
-    )
-    .option('--poll <duration>', 'how often an idle worker looks', setting(LANE_FIELDS.poll))
-    .option('--stale <duration>', 'how long a lease lives without a heartbeat', setting(LANE_FIELDS.stale))
-    .option('--ageing <duration|none>', '1 more priority per this much waiting', setting(LANE_FIELDS.ageing))
-    .option(
-      '--placement <fill|spread>',
-      'the first free worker gets a job, or the one that runs the fewest',
-      setting(LANE_FIELDS.placement),
-    )
-    .option(
-      '--prefetch <number|off>',
-      'jobs a worker may be assigned beyond its slots',
-      setting(LANE_FIELDS.prefetch),
-    )
 }
 
 interface DeleteOptions extends CommonOptions {
@@ -71,7 +48,10 @@ export const declareLanes: Declare = (command, act) => {
     nameOf: (lane: Lane) => lane.name,
     print: printLane,
   })
-  withSettings(command.command('create').description('create a lane; no file has to declare it'))
+  withFieldOptions(
+    command.command('create').description('create a lane; no file has to declare it'),
+    LANE_FIELDS,
+  )
     .argument('<name>', 'name of the lane')
     .action((name: string, options: SetOptions) => act((world) => createLane(world, name, options)))
   command
@@ -89,11 +69,12 @@ export const declareLanes: Declare = (command, act) => {
     .action((task: string, lane: string | undefined, options: MoveOptions) =>
       act((world) => moveTask(world, task, lane, options)),
     )
-  withSettings(
+  withFieldOptions(
     command
       .command('set')
       .description('change a lane; the change stays, whatever files say, until reset')
       .argument('<name>', 'name of the lane'),
+    LANE_FIELDS,
   ).action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
   command
     .command('reset')
@@ -156,30 +137,11 @@ function columns(now: number): Column<LaneLoad>[] {
       value: ({ oldestAt }) => (oldestAt === null ? '' : roughly(now - oldestAt.getTime())),
       align: 'right',
     },
-    { title: 'PER WORKER', value: (lane) => LANE_FIELDS.perWorker.format(lane.perWorker), align: 'right' },
-    { title: 'POLL', value: (lane) => formatDuration(lane.pollMs), align: 'right' },
-    { title: 'STALE', value: (lane) => formatDuration(lane.staleMs), align: 'right' },
-    {
-      title: 'AGEING',
-      value: ({ ageingMs }) => (ageingMs === null ? '' : formatDuration(ageingMs)),
-      align: 'right',
-      optional: true,
-    },
-    {
-      title: 'PLACEMENT',
-      value: ({ placement }) => (placement === 'fill' ? '' : placement),
-      optional: true,
-    },
-    {
-      title: 'PREFETCH',
-      value: ({ prefetch }) => (prefetch === DEFAULT_PREFETCH ? '' : LANE_FIELDS.prefetch.format(prefetch)),
-      align: 'right',
-      optional: true,
-    },
+    ...fieldColumns(),
     { title: 'TASKS', value: (lane) => lane.tasks.join(' '), shrinks: true, optional: true },
     {
       title: 'SET BY OPERATOR',
-      value: (lane) => setByOperator(lane).join(' '),
+      value: (lane) => setByOperator(LANE_FIELDS, lane.operatorSet).join(' '),
       shrinks: true,
       optional: true,
     },
@@ -192,27 +154,23 @@ function stateOf({ enabled, slots }: Lane): 'open' | 'closed' | 'paused' {
   return slots === 0 ? 'closed' : 'open'
 }
 
-/** The database calls a field `pollMs` where options and files say `poll`. */
-function setByOperator(lane: Lane): string[] {
-  return lane.operatorSet.map((field) => field.replace(/Ms$/, ''))
-}
-
-function fieldsOf(options: SetOptions): LaneSource {
-  const { slots, perWorker: each, poll, stale, ageing, placement, prefetch } = options
-  return {
-    ...(slots !== undefined && { slots: slots.value }),
-    ...(each !== undefined && { perWorker: each.value }),
-    ...(poll !== undefined && { poll: poll.value }),
-    ...(stale !== undefined && { stale: stale.value }),
-    ...(ageing !== undefined && { ageing: ageing.value }),
-    ...(placement !== undefined && { placement: placement.value }),
-    ...(prefetch !== undefined && { prefetch: prefetch.value }),
-  }
+/** A field that has a fixed default is shown where it has another value. State and slots have columns of their own. */
+function fieldColumns(): Column<LaneLoad>[] {
+  const { slots: _, ...rest } = SHOWN
+  return Object.entries(rest).map(([name, field]: [string, Field<unknown, unknown>]) => ({
+    title: labelOf(name).toUpperCase(),
+    value: (lane) => {
+      const value = (lane as unknown as Readonly<Record<string, unknown>>)[field.storedAs]
+      return field.default !== undefined && value === field.default ? '' : field.format(value)
+    },
+    ...(field.stored.type !== 'string' && { align: 'right' }),
+    ...(field.default !== undefined && { optional: true }),
+  }))
 }
 
 function createLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
   return operate(world, options, async (system) =>
-    printLane(world, await system.createLane(name, fieldsOf(options)), options),
+    printLane(world, await system.createLane(name, givenFields(LANE_FIELDS, options)), options),
   )
 }
 
@@ -251,13 +209,8 @@ async function moveTask(
 }
 
 async function setLane(world: World, name: string, options: SetOptions): Promise<ExitCode> {
-  const change = fieldsOf(options)
-  if (Object.keys(change).length === 0) {
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      'nothing to set: give --slots, --per-worker, --poll, --stale, --ageing, --placement or --prefetch',
-    )
-  }
+  const change = givenFields(LANE_FIELDS, options)
+  requireSome(change, flagsOf(LANE_FIELDS))
   return operate(world, options, async (system) =>
     printLane(world, await system.setLane(name, change), options),
   )
@@ -280,7 +233,8 @@ function resetLanes(world: World, options: CommonOptions): Promise<ExitCode> {
     )
     for (const lane of changed) {
       reset.push(await system.resetLane(lane.name))
-      if (options.json !== true) world.out.line(`lane ${lane.name}: reset ${setByOperator(lane).join(', ')}`)
+      if (options.json !== true)
+        world.out.line(`lane ${lane.name}: reset ${setByOperator(LANE_FIELDS, lane.operatorSet).join(', ')}`)
     }
     for (const { task } of moved) {
       const { lane } = await system.moveTask(task, null)
@@ -293,6 +247,9 @@ function resetLanes(world: World, options: CommonOptions): Promise<ExitCode> {
   })
 }
 
+/** Its state says whether it is enabled. */
+const { enabled: _, ...SHOWN } = LANE_FIELDS
+
 function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   if (options.json === true) {
     writeJson(world.out, lane)
@@ -301,17 +258,11 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   writeFacts(world.out, [
     ['lane', lane.name],
     ['state', stateOf(lane)],
-    ['slots', LANE_FIELDS.slots.format(lane.slots)],
-    ['per worker', LANE_FIELDS.perWorker.format(lane.perWorker)],
-    ['poll', formatDuration(lane.pollMs)],
-    ['stale', formatDuration(lane.staleMs)],
-    ['ageing', LANE_FIELDS.ageing.format(lane.ageingMs)],
-    ['placement', lane.placement],
-    ['prefetch', LANE_FIELDS.prefetch.format(lane.prefetch)],
+    ...factsOf(SHOWN, lane),
     ['running', String(lane.running)],
     ['assigned', String(lane.assigned)],
     ['tasks', lane.tasks.join(', ') || 'none'],
-    ['set by operator', setByOperator(lane).join(', ') || 'nothing'],
+    ['set by operator', setByOperator(LANE_FIELDS, lane.operatorSet).join(', ') || 'nothing'],
   ])
   return EXIT.done
 }

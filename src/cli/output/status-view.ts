@@ -1,6 +1,6 @@
 import type { Now } from '../../engine/views/now.ts'
 import { sentenceOf } from '../../model/attention.ts'
-import { LANE_FIELDS } from '../../model/settings.ts'
+import { LANE_FIELDS } from '../../model/fields/lane.ts'
 import { count, roughly } from './in-words.ts'
 import type { Output } from './output.ts'
 import { type Colour, painter } from './style.ts'

@@ -32,6 +32,10 @@ function number(bounds: { min: number; max: number }): Reader<number, number> {
     expected: `a number from ${min} to ${max}`,
     bound: `>= ${min}, <= ${max}`,
     format: String,
+    placeholder: 'number',
+    written: { type: 'number', minimum: min, maximum: max },
+    words: [],
+    stored: { type: 'number' },
   }
 }
 

@@ -1,9 +1,11 @@
 import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
 import { formatDuration } from '../../model/duration.ts'
+import { LANE_FIELDS } from '../../model/fields/lane.ts'
+import type { LaneSettings } from '../../model/lane-settings.ts'
 import { staleFloorMs } from '../../model/limits.ts'
 import type { Reader } from '../../model/setting-value.ts'
-import { LANE_COLUMNS, LANE_FIELDS, type LaneSettings, type Settings } from '../../model/settings.ts'
+import type { Settings } from '../../model/settings.ts'
 import { knownNames } from '../../store/known-names.ts'
 import { type Lane, listLanes } from '../../store/list-lanes.ts'
 import { listTasks } from '../../store/list-tasks.ts'
@@ -174,7 +176,7 @@ function differences(
 
 function laneDifferences(name: string, wanted: LaneSettings, lane: Lane): Finding[] {
   return [...wanted.given].flatMap((field) => {
-    const column = LANE_COLUMNS[field]
+    const column = LANE_FIELDS[field].storedAs
     const reader: Reader<unknown, unknown> = LANE_FIELDS[field]
     if (wanted[column] === lane[column]) return []
     const operator = lane.operatorSet.includes(column)

@@ -1,9 +1,11 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
+import { pickStored } from '../../model/fields/field.ts'
+import { LANE_FIELDS, type LaneSource } from '../../model/fields/lane.ts'
+import { readChange } from '../../model/fields/read-change.ts'
+import { newLane } from '../../model/lane-settings.ts'
 import { isName, NAME_RULE, staleFloorMs } from '../../model/limits.ts'
-import type { Reader } from '../../model/setting-value.ts'
-import { LANE_COLUMNS, LANE_FIELDS, type LaneSource, newLane } from '../../model/settings.ts'
 import { suggest } from '../../model/suggest.ts'
 import { changeLane, type LaneChange } from '../../store/change-lane.ts'
 import { createLane } from '../../store/create-lane.ts'
@@ -188,8 +190,7 @@ export async function getLane(db: Queryable, name: string): Promise<Lane> {
 
 /** What operators change of a lane, as the audit has it. */
 export function laneLimits(lane: Lane) {
-  const { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch } = lane
-  return { slots, perWorker, pollMs, staleMs, ageingMs, enabled, placement, prefetch }
+  return pickStored(LANE_FIELDS, lane)
 }
 
 const NEWEST = '9223372036854775807'
@@ -210,16 +211,7 @@ export async function readLaneChanges(
 
 /** @throws {SluiceError} `INVALID_ARGUMENT` naming the field; the bounds are those of the config file. */
 async function checkChange(db: Queryable, change: LaneSource): Promise<LaneChange> {
-  checkOptions(change, Object.keys(LANE_FIELDS), 'change')
-  const read: Record<string, unknown> = {}
-  for (const [field, value] of Object.entries(change) as [keyof typeof LANE_FIELDS, unknown][]) {
-    if (value === undefined) continue
-    const reader: Reader<unknown, unknown> = LANE_FIELDS[field]
-    const stored = reader.read(value)
-    if (stored === undefined) throw invalidArgument(field, value, reader.expected)
-    read[LANE_COLUMNS[field]] = stored
-  }
-  const checked: LaneChange = read
+  const checked: LaneChange = readChange(LANE_FIELDS, change)
   if (checked.staleMs === undefined) return checked
   const { heartbeatMs } = await readSettings(db)
   if (checked.staleMs > staleFloorMs(heartbeatMs)) return checked

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { hasCode } from '../../errors.ts'
-import type { LaneSource } from '../../model/settings.ts'
+import type { LaneSource } from '../../model/fields/lane.ts'
 import { findKind } from '../../store/find-kind.ts'
 import {
   type AdmissionChange,

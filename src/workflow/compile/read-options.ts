@@ -62,6 +62,10 @@ const PERCENT: Reader<number, number> = {
   expected: 'a number above 0, up to 100, with at most three decimals',
   bound: '> 0, <= 100',
   format: String,
+  placeholder: 'percent',
+  written: { type: 'number' },
+  words: [],
+  stored: { type: 'number' },
 }
 
 const RULE = choice('all', 'any', 'ignore')

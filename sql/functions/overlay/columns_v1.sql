@@ -1,0 +1,4 @@
+-- Fields by the names of their columns: {"pollMs": 2000} becomes {"poll_ms": 2000}. src/model/fields/columns.ts follows the same rule.
+create or replace function sluice.columns_v1(p_fields jsonb) returns jsonb
+language sql immutable
+return (select coalesce(jsonb_object_agg(lower(regexp_replace(f.key, '([A-Z])', '_\1', 'g')), f.value), '{}') from jsonb_each(p_fields) f);

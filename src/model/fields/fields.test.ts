@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { REGISTRIES } from './registries.ts'
+
+const FILES = { lanes: 'lane.ts' } as const
+
+describe.each(Object.entries(FILES))('the fields of %s', (thing, file) => {
+  const source = readFileSync(new URL(file, import.meta.url), 'utf8')
+
+  test('show in editors what their texts say', () => {
+    const comments = [...source.matchAll(/^ {2}\/\*\* (.*)\. \*\/\n {2}(\w+): field\(/gm)].map(
+      ([, comment, name]) => [name, comment],
+    )
+    expect(comments).toEqual(Object.entries(REGISTRIES[thing]!).map(([name, { text }]) => [name, text]))
+  })
+})

@@ -1,0 +1,5 @@
+import type { Fields } from './field.ts'
+import { LANE_FIELDS } from './lane.ts'
+
+/** All that files, programs and operators configure. The reference is generated from it. */
+export const REGISTRIES: Readonly<Record<string, Fields>> = { lanes: LANE_FIELDS }
