@@ -15,6 +15,7 @@ const pages = ['.', 'bench', 'bench/gpu', 'dashboard', 'sql', 'examples']
 const texts = new Map(pages.map((page) => [join(root, page), readFileSync(join(root, page), 'utf8')]))
 
 checkErrors()
+checkLogMessages()
 for (const [page, text] of texts) {
   checkLinks(page, text)
   checkPaths(page, text)
@@ -48,6 +49,21 @@ function checkErrors() {
   }
   for (const state of states)
     if (!text.includes(`\`${state}\``)) problems.push(`${page}: SQLSTATE ${state} is missing`)
+}
+
+/** Every part of a message in the table of log messages must be in the source. `...`, a colon or the name L of a lane ends a part. */
+function checkLogMessages() {
+  const page = 'docs/guides/operating.md'
+  const table = (texts.get(join(root, page)) ?? '').split('\n## Logs\n')[1] ?? ''
+  const messages = [...table.matchAll(/^\| `([^`]+)` \| (?:info|warn|error) \|/gm)].map((match) => match[1])
+  const sources = list('src', true)
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFileSync(join(root, name), 'utf8'))
+    .join('\n')
+  for (const message of messages) {
+    const lacking = message.split(/\.\.\.|[:;]| L /).find((part) => !sources.includes(part.trim()))
+    if (lacking !== undefined) problems.push(`${page}: no message in src contains "${lacking.trim()}"`)
+  }
 }
 
 function checkLinks(page, text) {
