@@ -29,7 +29,7 @@ export const scenario = {
       of: 'sluice full',
       against: ['sluice empty'],
       atLeast: 0.95,
-      row: 'Drain of 100,000 jobs beside 3,000,000 finished ones',
+      row: 'Drain of 100,000 jobs with 3,000,000 finished jobs in the tables',
       beside: 'Sluice with no finished jobs',
     },
   ],

@@ -10,7 +10,7 @@ const KINDS = [
     kind: 'idle start',
     metric: 'p50',
     bound: { atMost: 1 },
-    row: 'From submission to start on an idle worker with 1,000 lanes, p50',
+    row: 'Time from submission to start, idle worker with 1,000 lanes, p50',
   },
   {
     kind: 'drain of all',

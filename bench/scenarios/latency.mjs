@@ -73,6 +73,6 @@ function goal(metric, against, bound) {
     of: 'sluice apart',
     against,
     ...bound,
-    row: `From submission to start on an idle system, ${metric}`,
+    row: `Time from submission to start, idle system, ${metric}`,
   }
 }

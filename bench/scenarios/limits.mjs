@@ -49,7 +49,7 @@ export const scenario = {
         of,
         against: [`${pair.id}${suffix}: limits off`],
         atLeast: 0.95,
-        row: 'Drain with lane limits, prefetch off, 14 combinations of workers, limits, lanes and a held transaction',
+        row: 'Drain with lane limits, prefetch off, 14 combinations (workers, limits, lanes, held transaction)',
         beside: 'Sluice without lane limits',
       },
       {
@@ -57,7 +57,7 @@ export const scenario = {
         of,
         against: [`${pair.id}${suffix}: before`],
         atLeast: 1,
-        row: 'The same 14 combinations',
+        row: 'Drain with lane limits, prefetch off, the same 14 combinations',
       },
     ]
   }),

@@ -29,7 +29,7 @@ export const scenario = {
         of: `${id} sluice`,
         against,
         atLeast: goal,
-        row: `Mixed work: two lanes, three tasks, retries, fan-outs; ${shape}`,
+        row: `Mixed work (2 lanes, 3 tasks, retries, fan-outs), ${shape}`,
       },
       { metric: 'jobsPerSecond', of: `${id} sluice, prefetch off`, against, atLeast: 1 },
       { metric: 'serverUs', of: `${id} sluice`, against },
@@ -38,7 +38,7 @@ export const scenario = {
         metric: 'walBytes',
         of: `${id} sluice${suffix}`,
         atMost: 650,
-        row: 'WAL per job of mixed work, both shapes, prefetch on and off',
+        row: 'WAL per job, mixed work, both shapes, prefetch on and off',
       })),
     ]
   }),

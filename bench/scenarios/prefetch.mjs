@@ -47,7 +47,7 @@ export const scenario = {
       of: 'urgent',
       against: ['urgent, off'],
       atMostMore: 30,
-      row: 'Start of an urgent job behind a backlog, p99',
+      row: 'Time to start an urgent job behind a backlog, p99',
       beside: 'Sluice, prefetch off',
     },
     {
@@ -55,7 +55,7 @@ export const scenario = {
       of: 'other task',
       against: ['other task, off'],
       atMostMore: 30,
-      row: 'Start of an urgent job of another task behind a backlog, p99',
+      row: 'Time to start an urgent job of another task behind a backlog, p99',
       beside: 'Sluice, prefetch off',
     },
     {
@@ -63,7 +63,7 @@ export const scenario = {
       of: 'long',
       against: ['long, off'],
       atMost: 1.05,
-      row: '300 jobs of 100 ms on 4 workers, time until all have ended',
+      row: 'Time until 300 jobs of 100 ms on 4 workers have ended',
       beside: 'Sluice, prefetch off',
     },
   ],

@@ -32,7 +32,7 @@ export const scenario = {
       atLeast: 1,
       row: `Fan-out of jobs of ${JOB_MS} ms on a lane of ${LIMIT} slots, ${id}`,
     },
-    { metric: 'ofBound', of: id, row: `The same as a share of what ${LIMIT} slots allow, 1 and 5 workers` },
+    { metric: 'ofBound', of: id, row: `The same, share of what ${LIMIT} slots allow, 1 and 5 workers` },
   ]),
   /** The window is wider than the lane, so that a child always waits when a slot is free. */
   async run(measurement, { n, warmUp, processes }) {
