@@ -64,7 +64,7 @@ function write({ traceId, spanId, flags, state }: Parts): string {
 }
 
 /** The text that is kept with a job; `undefined` when there is nothing to connect to. */
-function textOf(found: SpanContext | undefined): string | undefined {
+function traceText(found: SpanContext | undefined): string | undefined {
   if (found === undefined) return undefined
   const flags = (found.traceFlags & 0xff).toString(16).padStart(2, '0')
   const parent = `00-${found.traceId}-${found.spanId}-${flags}`
@@ -98,7 +98,7 @@ export interface TraceHeaders {
  */
 export function traceOfRequest({ traceparent, tracestate }: TraceHeaders): string | undefined {
   const { trace, context } = api() ?? {}
-  const active = trace === undefined ? undefined : textOf(trace.getSpanContext(context!.active()))
+  const active = trace === undefined ? undefined : traceText(trace.getSpanContext(context!.active()))
   if (active !== undefined || typeof traceparent !== 'string') return active
   const both = typeof tracestate === 'string' ? read(`${traceparent} ${tracestate}`) : undefined
   const sent = both ?? read(traceparent)
@@ -143,7 +143,9 @@ async function submitUnder<T>(
   const attributes = { 'sluice.task': name }
   const span = tracer.startSpan(`sluice.submit ${name}`, { kind: SpanKind.PRODUCER, attributes })
   try {
-    return await context.with(trace.setSpan(context.active(), span), () => work(textOf(span.spanContext())))
+    return await context.with(trace.setSpan(context.active(), span), () =>
+      work(traceText(span.spanContext())),
+    )
   } catch (error) {
     span.setStatus({ code: SpanStatusCode.ERROR, message: messageOf(error) })
     throw error
@@ -192,7 +194,7 @@ export class AttemptSpan {
 
   /** What processes and programs of this attempt are connected to. */
   get trace(): string | undefined {
-    return textOf(this.#span.spanContext())
+    return traceText(this.#span.spanContext())
   }
 
   run<T>(work: () => T): T {

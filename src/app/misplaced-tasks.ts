@@ -23,11 +23,11 @@ export function findMisplaced(file: LoadedConfig | undefined, known: readonly st
     task: placement.task,
     lane: placement.lane,
     near: placement.near,
-    message: `${placeOf(file, placement)}: ${messageOf(placement)}`,
+    message: `${locationOf(file, placement)}: ${messageOf(placement)}`,
   }))
 }
 
-function placeOf(file: LoadedConfig, { path }: UnknownPlacement): string {
+function locationOf(file: LoadedConfig, { path }: UnknownPlacement): string {
   const place = file.locate(path, 'value')
   return place === undefined ? formatPath(path) : `${formatPlace(place)}: ${formatPath(path)}`
 }

@@ -99,8 +99,8 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
   checkOptions(options, OPTIONS, 'options')
   const { tasks = [], config, only, log: given, cycleMax, grace, shutdownGrace, ...work } = options
   checkList(tasks, 'tasks', checkTask)
-  const server = checkServer(textOf(options.server, 'SLUICE_SERVER', 'server'))
-  const key = checkServerKey(textOf(options.key, 'SLUICE_KEY', 'key'))
+  const server = checkServer(requiredText(options.server, 'SLUICE_SERVER', 'server'))
+  const key = checkServerKey(requiredText(options.key, 'SLUICE_KEY', 'key'))
   const log = given ?? pino({ name: 'sluice', level: process.env.SLUICE_LOG ?? 'warn' }, pino.destination(2))
   const plain = plainWarning(server)
   if (plain !== undefined) log.warn({}, plain)
@@ -209,7 +209,7 @@ function laneOfServer({ message, details }: SluiceError): SluiceError {
   })
 }
 
-function textOf(option: unknown, variable: string, name: string): string {
+function requiredText(option: unknown, variable: string, name: string): string {
   const text = option ?? process.env[variable]
   if (typeof text === 'string' && text !== '') return text
   // What was found is not repeated: it may be a secret.

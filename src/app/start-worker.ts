@@ -101,7 +101,7 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
   const tasks = selectTasks(setup.tasks, options.tasks)
   const hooks = hooksOf(tasks)
   // Containers have names of their own: those on one machine are told its name, so that they share its devices.
-  const host = textOf(undefined, 'SLUICE_HOST') ?? hostname()
+  const host = givenOrVariable(undefined, 'SLUICE_HOST') ?? hostname()
   const name = toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200)
   let worker: Worker | undefined
   const pooled = [...tasks.values()].filter((task) => task.execution === 'process')
@@ -121,8 +121,8 @@ export async function startWorker(setup: StartWorker): Promise<Worker> {
       labels: { ...labelsOf(process.env.SLUICE_LABELS), ...options.labels },
       rank: options.rank ?? 0,
       pool: poolOf(options.inPool),
-      request: textOf(options.request, 'SLUICE_REQUEST'),
-      build: textOf(options.build, 'SLUICE_BUILD'),
+      request: givenOrVariable(options.request, 'SLUICE_REQUEST'),
+      build: givenOrVariable(options.build, 'SLUICE_BUILD'),
       pooled: pooled.map((task) => task.name),
       processLimit: pool?.limit ?? null,
     },
@@ -226,7 +226,7 @@ function labelsOf(text = ''): object {
   return labels as object
 }
 
-function textOf(given: string | undefined, variable: string): string | null {
+function givenOrVariable(given: string | undefined, variable: string): string | null {
   const text = given ?? process.env[variable]
   return text === undefined || text === '' ? null : toStorableText(text, 200)
 }

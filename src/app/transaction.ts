@@ -69,7 +69,7 @@ function runnerOf(transaction: unknown): RunStatement {
   if (isDrizzle(transaction)) {
     if (typeof transaction.rollback !== 'function') throw noTransaction('the Drizzle database itself', 'tx')
     const { client } = transaction._.session as { client?: unknown }
-    if (!isPg(client)) throw refuse('this driver of Drizzle is not known; with another one')
+    if (!isPg(client)) throw unsupportedTransaction('this driver of Drizzle is not known; with another one')
     return (text, values) => client.query(text, values)
   }
   if (isPg(transaction)) {
@@ -81,7 +81,7 @@ function runnerOf(transaction: unknown): RunStatement {
       )
     return (text, values) => transaction.query(text, values)
   }
-  throw refuse('this is no transaction that Sluice knows;')
+  throw unsupportedTransaction('this is no transaction that Sluice knows;')
 }
 
 function isPg(value: unknown): value is PgClient {
@@ -156,7 +156,7 @@ function noTransaction(what: string, instead: string): SluiceError {
   )
 }
 
-function refuse(what: string): SluiceError {
+function unsupportedTransaction(what: string): SluiceError {
   return new SluiceError(
     'INVALID_ARGUMENT',
     `transaction: ${what} give a client of pg, a transaction of Drizzle, Kysely or Knex, or a function (text, values) => rows`,

@@ -92,7 +92,7 @@ export class Link {
   /** Sends, and takes only answers that are no refusals. */
   async #send(method: Method, path: string, request: Request): Promise<Response> {
     const { query = {}, body, headers, signal } = request
-    const url = `${this.#base}${path}${textOf(query)}`
+    const url = `${this.#base}${path}${queryString(query)}`
     const init: RequestInit = {
       method,
       // A redirect would make a GET of a POST, and take the key to wherever it leads.
@@ -157,7 +157,7 @@ export function segment(text: string, name: string): string {
   return encodeURIComponent(text)
 }
 
-function textOf(query: Query): string {
+function queryString(query: Query): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query))
     if (value !== undefined) parameters.set(name, String(value))

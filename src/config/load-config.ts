@@ -69,7 +69,10 @@ export async function loadConfig(options: {
     }
   }
   if (!YAML_ENDINGS.includes(extname(file))) {
-    throw refuse(shown, 'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it')
+    throw configFileError(
+      shown,
+      'is neither YAML (.yaml, .yml, .json) nor a module (.ts, .js, .mjs); rename it',
+    )
   }
   const { value, locate, problems, readable } = readYaml(await readText(file, shown), shown)
   const all = [...problems]
@@ -100,7 +103,7 @@ async function refuseForeign(file: string): Promise<void> {
   const { uid } = await stat(file)
   const me = process.geteuid?.()
   if (me === undefined || uid === me || uid === 0) return
-  throw refuse(
+  throw configFileError(
     file,
     `belongs to user ${uid}, and this process runs as user ${me}. A config in a parent folder is used only if it is ` +
       'yours. To use it anyway, name it with --config',
@@ -112,7 +115,7 @@ async function findConfig(folder: string): Promise<string | undefined> {
   const present = await existing(folder, CONFIG_NAMES)
   if (present.length > 1) {
     const rest = present.slice(1).join(' and ')
-    throw refuse(
+    throw configFileError(
       folder,
       `has ${present.join(' and ')}; only one can be the config: remove ${rest} to use ${present[0]}, or choose one with --config`,
     )
@@ -120,7 +123,10 @@ async function findConfig(folder: string): Promise<string | undefined> {
   const [near] = await existing(folder, NEAR_NAMES)
   if (near !== undefined && present.length === 0) {
     const right = isModule(near) ? 'sluice.config.ts' : 'sluice.yaml'
-    throw refuse(near, `is not a name that is looked for; rename it to ${right}, or choose it with --config`)
+    throw configFileError(
+      near,
+      `is not a name that is looked for; rename it to ${right}, or choose it with --config`,
+    )
   }
   return present[0] === undefined ? undefined : join(folder, present[0])
 }
@@ -134,32 +140,36 @@ async function existing(folder: string, names: readonly string[]): Promise<strin
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
-  throw refuse(error.path ?? 'config', `cannot be read: ${error.message}`, error)
+  throw configFileError(error.path ?? 'config', `cannot be read: ${error.message}`, error)
 }
 
 async function readText(file: string, shown: string): Promise<string> {
   const { size } = await statFile(file, shown)
-  if (size > MAX_BYTES) throw refuse(shown, `has ${size} bytes; the limit for a config is ${MAX_BYTES}`)
+  if (size > MAX_BYTES)
+    throw configFileError(shown, `has ${size} bytes; the limit for a config is ${MAX_BYTES}`)
   const bytes = await readFile(file).catch((error: NodeJS.ErrnoException) => {
-    throw refuse(shown, `cannot be read: ${error.message}`, error)
+    throw configFileError(shown, `cannot be read: ${error.message}`, error)
   })
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw refuse(shown, 'is not UTF-8 text; save it as UTF-8', error)
+    throw configFileError(shown, 'is not UTF-8 text; save it as UTF-8', error)
   }
 }
 
 async function statFile(file: string, shown: string): Promise<{ size: number }> {
   const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
     const missing = error.code === 'ENOENT' || error.code === 'ENOTDIR'
-    throw refuse(shown, missing ? 'no such file' : `cannot be read: ${error.message}`, error)
+    throw configFileError(shown, missing ? 'no such file' : `cannot be read: ${error.message}`, error)
   })
   if (!found.isFile())
-    throw refuse(shown, `is not a file; name the config file in it, such as ${join(shown, 'sluice.yaml')}`)
+    throw configFileError(
+      shown,
+      `is not a file; name the config file in it, such as ${join(shown, 'sluice.yaml')}`,
+    )
   return found
 }
 
-function refuse(file: string, message: string, cause?: unknown): Error {
+function configFileError(file: string, message: string, cause?: unknown): Error {
   return invalidConfig([{ path: '', place: { file }, message }], cause)
 }

@@ -103,7 +103,7 @@ export class Database implements RawQueryable {
 
   constructor(options: DatabaseOptions) {
     this.url = options.url
-    this.place = placeOf(options.url)
+    this.place = databaseAndHost(options.url)
     this.#timeoutMs = options.statementTimeoutMs ?? DEFAULT_STATEMENT_TIMEOUT_MS
     this.#pool = new pg.Pool({
       connectionString: options.url,
@@ -287,7 +287,7 @@ export class Database implements RawQueryable {
 }
 
 /** Name and host of a database: what tells one from another, and nothing that opens it. */
-function placeOf(url: string): string {
+function databaseAndHost(url: string): string {
   // Reads the address as the driver does, with what the environment adds; it connects only when told to.
   const { database, host, port } = new pg.Client({ connectionString: url })
   return `database ${database} on ${host.startsWith('/') ? host : `${host}:${port}`}`

@@ -25,7 +25,7 @@ const MIN_BACKOFF_MS = 1000
  * started. Never are there more workers than `max`, those that leave included: they are paid for until they are gone.
  */
 export function decide(pool: PoolSituation): FleetDecision {
-  if (pool.request !== null) return judge(pool.request)
+  if (pool.request !== null) return decideOpenRequest(pool.request)
   const { jobs, waitedMs, reason } = sum(pool)
   const missing = Math.max(0, pool.min - pool.taking)
   const needed = Math.max(jobs === 0 ? 0 : workersFor(pool, jobs), missing)
@@ -34,7 +34,7 @@ export function decide(pool: PoolSituation): FleetDecision {
   const why =
     jobs === 0
       ? `${workers(pool.taking)} of at least ${pool.min}`
-      : `${count(jobs, 'job')} waited up to ${seconds(waitedMs)}: ${reason}`
+      : `${countOf(jobs, 'job')} waited up to ${seconds(waitedMs)}: ${reason}`
   // Costs nothing and takes a moment: neither a cool-down nor a failing provisioner stands in the way.
   const back = Math.min(needed, pool.returnable, Math.max(0, pool.max - pool.taking))
   if (back > 0) return { action: 'bring-back', count: back, reason: why }
@@ -45,7 +45,9 @@ export function decide(pool: PoolSituation): FleetDecision {
   const wait = waitOf(pool)
   if (wait > 0) {
     const cause =
-      pool.failures === 0 ? 'cool-down' : `back-off after ${count(pool.failures, 'request')} without a worker`
+      pool.failures === 0
+        ? 'cool-down'
+        : `back-off after ${countOf(pool.failures, 'request')} without a worker`
     return { action: 'nothing', reason: `${why}; ${cause} for another ${seconds(wait)}` }
   }
   return { action: 'start', count: Math.min(needed, room), reason: why }
@@ -65,7 +67,7 @@ export function waitOf(pool: Pick<PoolSituation, 'cooldownMs' | 'failures' | 'si
   return Math.max(0, pause - pool.sinceLastMs)
 }
 
-function judge(request: OpenRequest): FleetDecision {
+function decideOpenRequest(request: OpenRequest): FleetDecision {
   const { wanted, started, arrived, gone } = request
   const came = `${arrived} of ${wanted} came`
   if (arrived >= (started ?? wanted)) {
@@ -112,10 +114,10 @@ function leavingWords({ leaving }: PoolSituation): string {
 }
 
 function workers(number: number): string {
-  return count(number, 'worker')
+  return countOf(number, 'worker')
 }
 
-function count(number: number, thing: string): string {
+function countOf(number: number, thing: string): string {
   return `${number} ${thing}${number === 1 ? '' : 's'}`
 }
 

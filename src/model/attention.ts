@@ -225,7 +225,7 @@ function blockingSessions({ blocking, laneLocks }: AttentionFacts): Attention[] 
         rule: 'session_blocks',
         severity: 'problem',
         subject: pid === null ? 'a prepared transaction' : `database session ${pid}`,
-        text: `blocks Sluice: ${holderOf(session)} holds ${what}, and ${who} ${sessions === 1 ? 'has' : 'have'} waited ${inWords(waitedMs)} for it`,
+        text: `blocks Sluice: ${holderOf(session)} holds ${what}, and ${who} ${sessions === 1 ? 'has' : 'have'} waited ${durationText(waitedMs)} for it`,
         advice: cureOf(session),
         link: '/',
       }
@@ -282,7 +282,7 @@ function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Att
         rule: 'upkeep_missing',
         severity: 'problem',
         subject: 'upkeep',
-        text: `has not run for ${inWords(unattendedMs)}: retries, scheduled jobs and deadlines are delayed`,
+        text: `has not run for ${durationText(unattendedMs)}: retries, scheduled jobs and deadlines are delayed`,
         advice: 'Start a worker or a server. If one is running, read its log',
         link: '/workers',
       },
@@ -292,7 +292,7 @@ function lateDuties({ concerns: { duties, unattendedMs } }: AttentionFacts): Att
     rule: error === null ? 'duty_late' : 'duty_failing',
     severity: 'problem',
     subject: `duty ${name}`,
-    text: error === null ? `is ${inWords(lateMs)} late` : `fails: ${error}`,
+    text: error === null ? `is ${durationText(lateMs)} late` : `fails: ${error}`,
     advice: 'Read the log of a worker or a server: it says why',
     link: '/recovery',
   }))
@@ -309,7 +309,7 @@ function schedules({ concerns }: AttentionFacts): Attention[] {
         rule: 'schedule_overdue',
         severity: 'problem',
         subject,
-        text: `is overdue by ${inWords(overdueMs)} because no process fires it`,
+        text: `is overdue by ${durationText(overdueMs)} because no process fires it`,
         advice: 'Start a worker or a server. If one is running, its log says why',
         link,
       })
@@ -403,7 +403,7 @@ function blockedWorkers({ concerns }: AttentionFacts): Attention[] {
       rule: 'worker_blocked',
       severity: 'warning',
       subject: `worker ${name}`,
-      text: `has had a blocked event loop for ${inWords(blockedMs)}, so no other job starts or stops there${named.length === 0 ? '' : `. It is running ${named.join(', ')}`}`,
+      text: `has had a blocked event loop for ${durationText(blockedMs)}, so no other job starts or stops there${named.length === 0 ? '' : `. It is running ${named.join(', ')}`}`,
       advice: "Run CPU-bound tasks in a separate process: execution: 'process'",
       link: `/workers?name=${encodeURIComponent(name)}`,
     }
@@ -415,7 +415,7 @@ function silentWorkers({ workers, concerns }: AttentionFacts): Attention[] {
     rule: 'worker_silent',
     severity: running > 0 ? 'warning' : 'note',
     subject: `worker ${name}`,
-    text: `has sent no heartbeat for ${inWords(silentMs)}; it ${running === 0 ? 'ran nothing' : `ran ${count(running, 'job')}`}`,
+    text: `has sent no heartbeat for ${durationText(silentMs)}; it ${running === 0 ? 'ran nothing' : `ran ${count(running, 'job')}`}`,
     advice:
       workers.live <= workers.silent
         ? 'Start a worker. It takes over the jobs of this one'
@@ -469,13 +469,13 @@ function nearDeadline({ concerns: { deadline } }: AttentionFacts): Attention[] {
   if (deadline === null) return []
   const { id, task, leftMs, allowedMs, others } = deadline
   const more = others === 0 ? '' : `; ${count(others, 'other job is', 'other jobs are')} due as soon`
-  const left = leftMs <= 0 ? 'now' : `within ${inWords(leftMs)}`
+  const left = leftMs <= 0 ? 'now' : `within ${durationText(leftMs)}`
   return [
     {
       rule: 'deadline_near',
       severity: 'warning',
       subject: `job ${id}`,
-      text: `of task ${task} must start ${left} or it fails; its start deadline is ${inWords(allowedMs)}${more}`,
+      text: `of task ${task} must start ${left} or it fails; its start deadline is ${durationText(allowedMs)}${more}`,
       advice: `See why it is waiting with: sluice why ${id}`,
       link: `/jobs/${id}`,
     },
@@ -577,7 +577,7 @@ function approvals({ states, steps }: AttentionFacts): Attention[] {
   ]
 }
 
-function inWords(ms: number): string {
+function durationText(ms: number): string {
   return formatDuration(ms < 1000 ? Math.round(ms) : Math.round(ms / 1000) * 1000)
 }
 

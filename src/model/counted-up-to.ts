@@ -5,9 +5,9 @@ export const EXACT_DEPTH = 10_000
 export const COUNTED_FAILURES = 10_000
 
 /** Both limits as shown in interfaces. */
-export const DEPTH_WORDS = `exact up to ${inWords(EXACT_DEPTH)} per task`
-export const FAILURES_WORDS = `the newest ${inWords(COUNTED_FAILURES)}`
+export const DEPTH_WORDS = `exact up to ${withThousands(EXACT_DEPTH)} per task`
+export const FAILURES_WORDS = `the newest ${withThousands(COUNTED_FAILURES)}`
 
-function inWords(number: number): string {
+function withThousands(number: number): string {
   return number.toLocaleString('en')
 }

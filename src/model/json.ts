@@ -36,11 +36,11 @@ export function toStorableJson(value: unknown, what: string): string {
         : cause instanceof Error
           ? cause.message
           : String(cause)
-    throw refuse(what, why, cause)
+    throw notStorable(what, why, cause)
   }
-  if (text === undefined) throw refuse(what, `a ${typeof value} has no JSON form`)
+  if (text === undefined) throw notStorable(what, `a ${typeof value} has no JSON form`)
   if (text.length > MAX_JSON_BYTES / 4 && byteLength(text) > MAX_JSON_BYTES) {
-    throw refuse(what, `it is ${byteLength(text)} bytes long, more than ${MAX_JSON_BYTES}`)
+    throw notStorable(what, `it is ${byteLength(text)} bytes long, more than ${MAX_JSON_BYTES}`)
   }
   // Each test below is a search in native code that almost never matches.
   if (text.includes('null')) checkNumbers(value, what, 0)
@@ -51,7 +51,7 @@ export function toStorableJson(value: unknown, what: string): string {
 
 /** JSON writes NaN and infinities as null, so only texts with null need this check. */
 function checkNumbers(value: unknown, what: string, depth: number): void {
-  if (typeof value === 'number' && !Number.isFinite(value)) throw refuse(what, `it contains ${value}`)
+  if (typeof value === 'number' && !Number.isFinite(value)) throw notStorable(what, `it contains ${value}`)
   if (typeof value !== 'object' || value === null || depth > MAX_JSON_DEPTH) return
   if ('toJSON' in value && typeof value.toJSON === 'function') return
   for (const item of Array.isArray(value) ? value : Object.values(value)) checkNumbers(item, what, depth + 1)
@@ -61,7 +61,7 @@ function checkEscapes(text: string, what: string): void {
   // An even number of backslashes before the u escapes a backslash, not a character.
   const found = /(?<!\\)(?:\\\\)*\\u(0000|d[89a-f][0-9a-f]{2})/.exec(text)
   if (found === null) return
-  throw refuse(
+  throw notStorable(
     what,
     found[1] === '0000' ? 'it contains a NUL character' : 'it contains an unpaired surrogate',
   )
@@ -79,7 +79,8 @@ export function checkDepth(text: string, what: string): void {
       else if (char === 34) inText = false
     } else if (char === 34) inText = true
     else if (char === 91 || char === 123) {
-      if (++depth > MAX_JSON_DEPTH) throw refuse(what, `it is nested deeper than ${MAX_JSON_DEPTH} levels`)
+      if (++depth > MAX_JSON_DEPTH)
+        throw notStorable(what, `it is nested deeper than ${MAX_JSON_DEPTH} levels`)
     } else if (char === 93 || char === 125) depth--
   }
 }
@@ -95,7 +96,7 @@ export function byteLength(text: string): number {
   return bytes
 }
 
-function refuse(what: string, why: string, cause?: unknown): SluiceError {
+function notStorable(what: string, why: string, cause?: unknown): SluiceError {
   return new SluiceError('NOT_STORABLE', `${what} cannot be stored: ${why}`, { cause })
 }
 

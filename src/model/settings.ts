@@ -169,7 +169,7 @@ export function resolveSettings(sources: Sources<SettingsSource>): Settings {
       problems.push({ path: variable, message: 'not supported by this version; unset it' })
     }
   }
-  problems.push(...judge(sources.environment ?? {}).problems)
+  problems.push(...judgeEnvironment(sources.environment ?? {}).problems)
   if (problems.length > 0) throw invalidConfig(problems)
   return settings
 }
@@ -183,10 +183,10 @@ export function defaultDeadline({ deadlineMs, given }: Settings): number | null 
 export function unknownVariables(
   environment: Readonly<Record<string, string | undefined>>,
 ): readonly string[] {
-  return judge(environment).unknown
+  return judgeEnvironment(environment).unknown
 }
 
-function judge(environment: Readonly<Record<string, string | undefined>>): JudgedVariables {
+function judgeEnvironment(environment: Readonly<Record<string, string | undefined>>): JudgedVariables {
   return judgeVariables(environment, [
     ...Object.values(SETTINGS).map((setting) => setting.environment),
     ...UNSUPPORTED_VARIABLES,

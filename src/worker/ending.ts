@@ -180,16 +180,16 @@ function delayUntil(at: Date | number | undefined, now: number): number {
 export function errorText(error: unknown, detail: ErrorDetail = detailOf(error)): string {
   let each = toWireError(error, Number.POSITIVE_INFINITY)
   let of: ErrorDetail | undefined = detail
-  let text = describe(each, of)
+  let text = errorTextWithoutCauses(each, of)
   for (let depth = 1; depth < 5 && each.kind === 'error' && each.cause !== undefined; depth++) {
     each = each.cause
     of = of?.cause
-    text += ` (caused by ${describe(each, of)})`
+    text += ` (caused by ${errorTextWithoutCauses(each, of)})`
   }
   return toStorableText(withoutSecrets(text), MAX_ERROR)
 }
 
-function describe(error: WireError, detail: ErrorDetail | undefined): string {
+function errorTextWithoutCauses(error: WireError, detail: ErrorDetail | undefined): string {
   if (error.kind === 'value') {
     const { value } = error
     return typeof value === 'string' && detail?.value === undefined

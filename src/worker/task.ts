@@ -129,26 +129,26 @@ export function task<Input = void, Result = void>(
 export function task(options: TaskOptionsBase & { input?: StandardSchemaV1; run: AnyTask['run'] }): AnyTask {
   checkOptions(options, TASK_OPTIONS, 'task')
   const where = `task ${show(options.name)}`
-  if (typeof options.run !== 'function') throw refuse(where, 'run must be a function')
+  if (typeof options.run !== 'function') throw invalidTask(where, 'run must be a function')
   const execution = options.execution ?? 'inline'
   if (execution !== 'inline' && execution !== 'process') {
-    throw refuse(where, `execution must be "inline" or "process", found ${show(execution)}`)
+    throw invalidTask(where, `execution must be "inline" or "process", found ${show(execution)}`)
   }
   if (execution === 'process' && options.module === undefined) {
-    throw refuse(
+    throw invalidTask(
       where,
       'execution "process" needs module: import.meta.url, so that a process can load the task',
     )
   }
   if (execution === 'process' && isModel(options.model)) {
-    throw refuse(
+    throw invalidTask(
       where,
       `a pool process cannot use what the worker loads: give the model by its name (${show(options.model.name)}) and load it there, or run the task inline`,
     )
   }
   const { input } = options
   if (input !== undefined && typeof (input as Partial<StandardSchemaV1> | null)?.['~standard'] !== 'object')
-    throw refuse(where, `input must be a Standard Schema, found ${show(input)}`)
+    throw invalidTask(where, `input must be a Standard Schema, found ${show(input)}`)
   return Object.freeze({
     ...commonOptions(options, where),
     execution,
@@ -194,10 +194,10 @@ export function commonOptions(
   where: string,
 ): Omit<AnyTask, 'execution' | 'module' | 'program' | 'schema' | 'run'> {
   if (typeof options.name !== 'string' || !isName(options.name)) {
-    throw refuse(where, `the name must be ${NAME_RULE}`)
+    throw invalidTask(where, `the name must be ${NAME_RULE}`)
   }
   if (options.lane !== undefined && (typeof options.lane !== 'string' || !isName(options.lane)))
-    throw refuse(where, `lane must be ${NAME_RULE}, found ${show(options.lane)}`)
+    throw invalidTask(where, `lane must be ${NAME_RULE}, found ${show(options.lane)}`)
   const { retry = {}, requires = {} } = options
   checkOptions(retry, RETRY_OPTIONS, `${where} retry`)
   checkLabels(requires, `${where} requires`)
@@ -236,15 +236,15 @@ function amounts(
 ): Readonly<Record<string, StoredAmount>> | undefined {
   if (given === undefined) return undefined
   if (typeof given !== 'object' || given === null || Array.isArray(given))
-    throw refuse(
+    throw invalidTask(
       where,
       `${field} must be an object with an amount by the name of each budget, found ${show(given)}`,
     )
   const entries = Object.entries(given).map(([budget, value]) => {
-    if (!isName(budget)) throw refuse(where, `${field}: the name of a budget must be ${NAME_RULE}`)
+    if (!isName(budget)) throw invalidTask(where, `${field}: the name of a budget must be ${NAME_RULE}`)
     const read = amount.read(value)
     if (read === undefined)
-      throw refuse(where, `${field}.${budget} must be ${AMOUNT_RULE}, found ${show(value)}`)
+      throw invalidTask(where, `${field}.${budget} must be ${AMOUNT_RULE}, found ${show(value)}`)
     return [budget, read] as const
   })
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
@@ -252,15 +252,15 @@ function amounts(
 
 function modelName(where: string, model: unknown): string | undefined {
   if (model === undefined || isModelName(model)) return model
-  throw refuse(where, `model must be made with model(), or ${MODEL_RULE}, found ${show(model)}`)
+  throw invalidTask(where, `model must be made with model(), or ${MODEL_RULE}, found ${show(model)}`)
 }
 
 function readField<Out>(where: string, field: string, value: unknown, reader: Reader<unknown, Out>): Out {
   const stored = reader.read(value)
   if (stored !== undefined) return stored
-  throw refuse(where, `${field} must be ${reader.expected}, found ${show(value)}`)
+  throw invalidTask(where, `${field} must be ${reader.expected}, found ${show(value)}`)
 }
 
-function refuse(where: string, why: string): SluiceError {
+function invalidTask(where: string, why: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', `${where}: ${why}`)
 }

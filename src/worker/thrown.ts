@@ -43,7 +43,7 @@ const UNREADABLE = 'the task threw something that cannot be read'
 export function toWireError(thrown: unknown, maxText = MAX_TEXT, causesLeft = MAX_CAUSES): WireError {
   try {
     if (thrown === undefined || thrown === null) return { kind: 'value', value: thrown }
-    if (!(thrown instanceof Error)) return { kind: 'value', value: copyOf(thrown) ?? describe(thrown) }
+    if (!(thrown instanceof Error)) return { kind: 'value', value: copyOf(thrown) ?? showThrown(thrown) }
   } catch {
     return { kind: 'error', name: 'Error', message: UNREADABLE, properties: {} }
   }
@@ -152,7 +152,7 @@ function copyOf(value: unknown): unknown {
   })
 }
 
-function describe(value: unknown): string {
+function showThrown(value: unknown): string {
   return (
     read(() => String(value).slice(0, MAX_TEXT)) ??
     read(() => Object.prototype.toString.call(value)) ??

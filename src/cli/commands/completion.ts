@@ -16,11 +16,11 @@ export const declareCompletion: Declare = (command, act) => {
 }
 
 async function completion(world: World, shell: Shell): Promise<ExitCode> {
-  world.out.write(completionScript(shell, await Promise.all(world.catalogue.map(describe))))
+  world.out.write(completionScript(shell, await Promise.all(world.catalogue.map(describeCommand))))
   return EXIT.done
 }
 
-async function describe(entry: CatalogueEntry): Promise<Completed> {
+async function describeCommand(entry: CatalogueEntry): Promise<Completed> {
   const command = new Command(entry.name).description(entry.summary)
   const declare = await entry.load()
   declare(command, async () => {})

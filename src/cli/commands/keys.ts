@@ -97,7 +97,7 @@ function scopeOf({ tasks, lanes, pools, maxCapacity, minRank }: ScopeOptions): N
 
 type NamedScope = NonNullable<NewKeyBody['runs']>
 
-function inWords({ tasks, lanes, pools, maxCapacity, minRank }: RunScope): string {
+function scopeText({ tasks, lanes, pools, maxCapacity, minRank }: RunScope): string {
   const named = (what: string, patterns: readonly string[]) =>
     `${what}: ${patterns.length === 0 ? 'none' : patterns.join(', ')}`
   const places = [named('tasks', tasks), named('lanes', lanes), named('pools', pools)]
@@ -153,7 +153,7 @@ function printKey(world: World, key: KeyView, options: CommonOptions): ExitCode 
       ['name', key.name],
       ['role', key.role],
       ['state', key.state],
-      ['runs', key.runs === null ? undefined : inWords(key.runs)],
+      ['runs', key.runs === null ? undefined : scopeText(key.runs)],
       ['created', `${key.createdAt.toISOString()} by ${key.createdBy}`],
       ['last used', key.lastUsedAt?.toISOString() ?? 'never'],
       ['expires', key.expiresAt?.toISOString() ?? 'never'],
@@ -180,7 +180,7 @@ function createKey(world: World, name: string, options: CreateOptions): Promise<
         ['id', created.id],
         ['name', created.name],
         ['role', created.role],
-        ...(created.runs === null || role === ADMIN_ROLE ? [] : [['runs', inWords(created.runs)] as const]),
+        ...(created.runs === null || role === ADMIN_ROLE ? [] : [['runs', scopeText(created.runs)] as const]),
         ['expires', created.expiresAt?.toISOString() ?? 'never'],
       ])
       world.err.line('keep it: it is not shown again')
@@ -204,7 +204,9 @@ function setKey(world: World, id: string, options: ScopeOptions): Promise<ExitCo
     const key = await system.access.changeKey(id, { runs })
     if (options.json === true) writeJson(world.out, key)
     else
-      world.out.line(`key ${key.id} of ${key.name} runs ${key.runs === null ? 'nothing' : inWords(key.runs)}`)
+      world.out.line(
+        `key ${key.id} of ${key.name} runs ${key.runs === null ? 'nothing' : scopeText(key.runs)}`,
+      )
     return EXIT.done
   })
 }

@@ -20,6 +20,7 @@ import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
+import { laneState } from '../output/lane-state.ts'
 import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
 type SetOptions = CommonOptions & FieldOptions<typeof LANE_FIELDS>
@@ -120,8 +121,8 @@ function columns(now: number): Column<LaneLoad>[] {
     { title: 'LANE', value: (lane) => lane.name },
     {
       title: 'STATE',
-      value: stateOf,
-      colour: (lane) => (stateOf(lane) === 'open' ? 'green' : 'yellow'),
+      value: laneState,
+      colour: (lane) => (laneState(lane) === 'open' ? 'green' : 'yellow'),
     },
     { title: 'RUNNING', value: (lane) => String(lane.running), align: 'right' },
     { title: 'SLOTS', value: (lane) => LANE_FIELDS.slots.format(lane.slots), align: 'right' },
@@ -146,12 +147,6 @@ function columns(now: number): Column<LaneLoad>[] {
       optional: true,
     },
   ]
-}
-
-/** With 0 slots it starts nothing, as `why` and `doctor` say too. */
-function stateOf({ enabled, slots }: Lane): 'open' | 'closed' | 'paused' {
-  if (!enabled) return 'paused'
-  return slots === 0 ? 'closed' : 'open'
 }
 
 /** A field that has a fixed default is shown where it has another value. State and slots have columns of their own. */
@@ -257,7 +252,7 @@ function printLane(world: World, lane: Lane, options: CommonOptions): ExitCode {
   }
   writeFacts(world.out, [
     ['lane', lane.name],
-    ['state', stateOf(lane)],
+    ['state', laneState(lane)],
     ...factsOf(SHOWN, lane),
     ['running', String(lane.running)],
     ['assigned', String(lane.assigned)],

@@ -67,7 +67,7 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
     const plain = failed === undefined && from === undefined && root === id
     if (plain) return { words: 'back in line', fields: { status: 'queued' } }
     return {
-      words: describe(id, retried, options),
+      words: retrySummary(id, retried, options),
       fields: { root, jobs, superseded, status: root === id ? 'running' : 'queued' },
     }
   })
@@ -147,7 +147,11 @@ function checkPlain({ id, kind }: JobView): void {
   )
 }
 
-function describe(id: string, { root, jobs, superseded }: Retried, { from }: RetryCommandOptions): string {
+function retrySummary(
+  id: string,
+  { root, jobs, superseded }: Retried,
+  { from }: RetryCommandOptions,
+): string {
   const which = root === id ? 'runs again' : `runs again, with its root, job ${root}`
   const parts = [
     ...(from === undefined ? [] : [`from step ${from} on`]),

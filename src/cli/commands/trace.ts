@@ -3,7 +3,7 @@ import type { JsonDifference } from '../../model/json-difference.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
-import { describeCounts, describeTime, inWords, markOf } from '../output/job-line.ts'
+import { describeCounts, describeTime, markOf, statusText } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { cut, printable } from '../output/text-width.ts'
@@ -40,11 +40,11 @@ function writeTrace(world: World, { levels, suspect }: Trace): void {
     const [mark, colour] = markOf(level.status)
     const time = describeTime(level, world.now())
     const facts = [
-      inWords(level.status),
+      statusText(level.status),
       ...(time === undefined ? [] : [time]),
       ...(level.attempts > 1 ? [`${level.attempts} attempts`] : []),
     ]
-    const place = paint('bold', printable(placeOf(levels.slice(at))))
+    const place = paint('bold', printable(failurePath(levels.slice(at))))
     world.out.line(`${paint(colour, mark)} ${place} (job ${level.id}) ${facts.join(', ')}`)
     writeLevel(world, level, levels[at - 1], level.id === suspect)
     world.out.line()
@@ -82,7 +82,7 @@ function writeLevel(
 function describeStep(world: World, { step, status, why, handled }: DecidedStep, isHere: boolean): string {
   const paint = painter(world.out)
   const [mark, colour] = markOf(status)
-  const words = [inWords(status), ...(handled ? ['handled'] : [])].join(', ')
+  const words = [statusText(status), ...(handled ? ['handled'] : [])].join(', ')
   // The error of the step that leads on has been told one level down.
   const reason = why === null || isHere ? '' : `: ${cut(printable(why), LONG)}`
   return `${paint(colour, mark)} ${printable(step)} ${words}${reason}${isHere ? paint('bold', ' <- here') : ''}`
@@ -119,7 +119,7 @@ function describeDifference({ path, here, there }: JsonDifference): string {
 }
 
 /** `pipeline > align > [17]` */
-function placeOf(upwards: readonly TraceLevel[]): string {
+function failurePath(upwards: readonly TraceLevel[]): string {
   return upwards
     .map(({ step, index, task }, at) => (upwards[at + 1]?.kind === 'fanout' ? `[${index}]` : (step ?? task)))
     .reverse()

@@ -3,7 +3,7 @@ import { wholeNumber } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { operate } from '../operate.ts'
-import { describeCounts, describeTime, inWords, markOf } from '../output/job-line.ts'
+import { describeCounts, describeTime, markOf, statusText } from '../output/job-line.ts'
 import { writeJson } from '../output/json.ts'
 import { painter } from '../output/style.ts'
 import { cut, printable, widthOf } from '../output/text-width.ts'
@@ -49,7 +49,7 @@ export function writeTree(world: World, top: TreeNode): void {
       continue
     }
     const [mark, colour] = markOf(node.status)
-    writeLine(world, branch, mark, describe(node, parent, world.now()), colour)
+    writeLine(world, branch, mark, nodeLine(node, parent, world.now()), colour)
     const lines = linesBelow(node, stem)
     open.push(...lines.reverse())
   }
@@ -87,9 +87,9 @@ function writeLine(
 }
 
 /** `align (job 9) failed, 3.1s, 48 of 50 completed, 2 failed: 2 of 50 children failed; all must complete`. */
-function describe(node: TreeNode, parent: TreeNode | undefined, now: Date): string {
+function nodeLine(node: TreeNode, parent: TreeNode | undefined, now: Date): string {
   const facts = [
-    inWords(node.status),
+    statusText(node.status),
     describeTime(node, now),
     node.counts === undefined ? undefined : describeCounts(node.counts),
     node.attempts > 1 ? `${node.attempts} attempts` : undefined,

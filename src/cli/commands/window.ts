@@ -22,7 +22,10 @@ export const declareWindow: Declare = (command, act) => {
           const { before, after } = await (wanted === 'resume'
             ? system.resumeWindow(id)
             : system.resizeWindow(id, wanted))
-          return { words: `window ${inWords(before)}, now ${inWords(after)}`, fields: { before, after } }
+          return {
+            words: `window ${windowText(before)}, now ${windowText(after)}`,
+            fields: { before, after },
+          }
         }),
       ),
     )
@@ -35,6 +38,6 @@ function size(text: string): number | 'resume' {
   return number
 }
 
-function inWords(size: number): string {
+function windowText(size: number): string {
   return size === 0 ? '0 (paused)' : String(size)
 }

@@ -67,7 +67,7 @@ function listWorkers(world: World, options: CommonOptions): Promise<ExitCode> {
   })
 }
 
-function stateOf({ stopping, broken, draining, silent }: WorkerView): string {
+function workerState({ stopping, broken, draining, silent }: WorkerView): string {
   if (silent) return 'silent'
   if (stopping) return 'stopping'
   if (broken !== null) return 'broken'
@@ -79,7 +79,7 @@ function columns(now: number): Column<WorkerView>[] {
     { title: 'NAME', value: (worker) => worker.name },
     {
       title: 'STATE',
-      value: stateOf,
+      value: workerState,
       colour: ({ broken, draining, silent }) =>
         broken !== null || silent ? 'red' : draining ? 'yellow' : 'green',
     },
@@ -116,7 +116,7 @@ function printWorker(world: World, worker: WorkerView, options: CommonOptions): 
   writeFacts(world.out, [
     ['worker', worker.name],
     ['id', worker.id],
-    ['state', stateOf(worker)],
+    ['state', workerState(worker)],
     ['broken', worker.broken ?? undefined],
     ['running', String(worker.running)],
     ['assigned', String(worker.assigned)],
@@ -158,7 +158,7 @@ interface Which {
   readonly name: string
   readonly labels: Labels
   /** Who was reached, and what they do: told of one worker of a name as of that worker. */
-  inWords(reached: number, does: string, doing: string): string
+  message(reached: number, does: string, doing: string): string
 }
 
 function whichOf(name: string | undefined, { label = [] }: WhichOptions): Which {
@@ -168,7 +168,7 @@ function whichOf(name: string | undefined, { label = [] }: WhichOptions): Which 
   return {
     name: name ?? '*',
     labels: labelsOf(label),
-    inWords: (reached, does, doing) => {
+    message: (reached, does, doing) => {
       if (name === undefined) return `${count(reached, 'worker')}${having}: ${doing}`
       const several = reached === 1 ? '' : ` (${count(reached, 'worker')} of that name)`
       return `worker ${name}${having} ${does}${several}`
@@ -188,13 +188,13 @@ async function drain(
     if (options.json === true) writeJson(world.out, { ...facts(which), draining, workers: reached })
     else if (draining)
       world.out.line(
-        which.inWords(
+        which.message(
           reached,
           'finishes what it runs and takes nothing new',
           'finishing what runs, taking nothing new',
         ),
       )
-    else world.out.line(which.inWords(reached, 'takes jobs again', 'taking jobs again'))
+    else world.out.line(which.message(reached, 'takes jobs again', 'taking jobs again'))
     return EXIT.done
   })
 }
@@ -206,7 +206,7 @@ async function stop(world: World, name: string | undefined, options: WhichOption
     if (options.json === true) writeJson(world.out, { ...facts(which), stopping: true, workers: reached })
     else
       world.out.line(
-        which.inWords(reached, 'ends once what it runs has ended', 'ending once what runs has ended'),
+        which.message(reached, 'ends once what it runs has ended', 'ending once what runs has ended'),
       )
     return EXIT.done
   })

@@ -24,7 +24,7 @@ export function isScheduled({ state, startedAt }: Pick<JobView, 'state' | 'start
   return state === 'scheduled' && startedAt === null
 }
 
-export function inWords(status: JobStatus | 'not_reached'): string {
+export function statusText(status: JobStatus | 'not_reached'): string {
   return status.replace('_', ' ')
 }
 

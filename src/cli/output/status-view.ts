@@ -2,6 +2,7 @@ import type { Now } from '../../engine/views/now.ts'
 import { sentenceOf } from '../../model/attention.ts'
 import { LANE_FIELDS } from '../../model/fields/lane.ts'
 import { count, roughly } from './in-words.ts'
+import { laneState } from './lane-state.ts'
 import type { Output } from './output.ts'
 import { type Colour, painter } from './style.ts'
 import { type Column, writeFacts, writeTable } from './table.ts'
@@ -77,14 +78,9 @@ function devicesInWords(devices: Now['devices']): string | undefined {
   return `${real.length}${lost > 0 ? `, ${lost} lost` : ''}, ${count(jobs, 'job')}`
 }
 
-function stateOf({ enabled, slots }: LaneNow): 'open' | 'closed' | 'paused' {
-  if (!enabled) return 'paused'
-  return slots === 0 ? 'closed' : 'open'
-}
-
 const LANE_COLUMNS: readonly Column<LaneNow>[] = [
   { title: 'LANE', value: ({ name }) => name },
-  { title: 'STATE', value: stateOf, colour: (lane) => (stateOf(lane) === 'open' ? 'green' : 'yellow') },
+  { title: 'STATE', value: laneState, colour: (lane) => (laneState(lane) === 'open' ? 'green' : 'yellow') },
   { title: 'RUNNING', value: ({ running }) => String(running), align: 'right' },
   { title: 'SLOTS', value: ({ slots }) => LANE_FIELDS.slots.format(slots), align: 'right' },
   {

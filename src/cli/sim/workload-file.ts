@@ -112,7 +112,7 @@ export async function readWorkloadFile(folder: string, path: string): Promise<Wo
   const top = new Spot(locate, problems)
   const file = FILE.check(found, top)
   // What was not understood would be missed again.
-  const described = file === undefined || problems.length > 0 ? undefined : describe(file, top)
+  const described = file === undefined || problems.length > 0 ? undefined : toDescription(file, top)
   if (problems.length > 0 || file === undefined || described === undefined) throw invalidConfig(problems)
   const fixed = file.jobs !== undefined && described.error === 0
   return { title: file.name ?? path, description: described, fixed }
@@ -131,7 +131,7 @@ function parse(source: string, path: string): { found: unknown; locate: Locate }
   return { found: value, locate }
 }
 
-function describe(file: File, top: Spot): Description {
+function toDescription(file: File, top: Spot): Description {
   const devices = devicesOf(file, top)
   const models = modelsOf(file, top, devices)
   return {

@@ -45,9 +45,12 @@ export async function changeBudgetAsOperator(
   const budget = (await listBudgets(db)).find((each) => each.name === name)
   if (budget === undefined) throw await unknown(db, name)
   if (given.capacity !== undefined && budget.kind === 'device')
-    throw refuse('capacity', `budget ${name} is counted per device; set limits, such as { gpu0: '20GB' }`)
+    throw invalidBudget(
+      'capacity',
+      `budget ${name} is counted per device; set limits, such as { gpu0: '20GB' }`,
+    )
   if (given.limits !== undefined && budget.kind === 'shared')
-    throw refuse('limits', `budget ${name} has no devices; set capacity`)
+    throw invalidBudget('limits', `budget ${name} has no devices; set capacity`)
   const limits = given.limits && (await resolveLimits(db, budget, given.limits))
   if (budget.bytes) checkSizes(name, given)
   await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
@@ -148,13 +151,13 @@ function checkEffect(
   if (limit === null || limit <= largest) return
   const { key } = devices.find(({ total }) => total === largest)!
   const has = formatQuantity(largest, bytes)
-  throw refuse(
+  throw invalidBudget(
     `limits.${named}`,
     `${formatQuantity(limit, bytes)} is more than the ${has} that ${key} has: give at most ${has}, or null for no limit`,
   )
 }
 
-function refuse(argument: string, why: string): SluiceError {
+function invalidBudget(argument: string, why: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', `${argument}: ${why}`, { details: { argument } })
 }
 

@@ -54,7 +54,7 @@ export async function ownersOf(
  */
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
   const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))
-  return state ?? (await refuse(db, id, 'cancelled', 'only a job that has not ended can be'))
+  return state ?? (await rejectAction(db, id, 'cancelled', 'only a job that has not ended can be'))
 }
 
 /** What the audit says of a cancel: of what is still running, that it was asked to stop. */
@@ -69,12 +69,12 @@ export async function isChosenBy(db: Queryable, id: string, name: string): Promi
 
 export async function approve(db: Queryable, id: string, by: string): Promise<void> {
   if (!(await approveJob(db, checkJobId(id), by)))
-    await refuse(db, id, 'approved', 'only a job that awaits approval can be')
+    await rejectAction(db, id, 'approved', 'only a job that awaits approval can be')
 }
 
 export async function reject(db: Queryable, id: string, comment: string, by: string): Promise<void> {
   if (!(await rejectJob(db, checkJobId(id), checkReason(comment, 'comment'), by))) {
-    await refuse(db, id, 'rejected', 'only a job that awaits approval can be')
+    await rejectAction(db, id, 'rejected', 'only a job that awaits approval can be')
   }
 }
 
@@ -82,7 +82,12 @@ export async function reject(db: Queryable, id: string, comment: string, by: str
 export async function reprioritise(db: Queryable, id: string, priority: number): Promise<void> {
   const changed = await reprioritiseJobs(db, [checkJobId(id)], checkPriority(priority))
   if (changed.length === 0)
-    await refuse(db, id, 'reprioritised', 'only a job that waits can be, or a workflow that has not ended')
+    await rejectAction(
+      db,
+      id,
+      'reprioritised',
+      'only a job that waits can be, or a workflow that has not ended',
+    )
 }
 
 export async function remove(db: Queryable, id: string): Promise<void> {
@@ -94,7 +99,7 @@ export async function remove(db: Queryable, id: string): Promise<void> {
       : isFinal(state)
         ? 'something below it has not ended yet'
         : 'only a finished job can be; cancel it first'
-  await refuse(db, id, 'deleted', rule)
+  await rejectAction(db, id, 'deleted', rule)
 }
 
 /** Puts a finished job back in line. Its history is kept, its failures count from zero again. */
@@ -106,7 +111,7 @@ export async function rerun(db: Queryable, id: string): Promise<void> {
     // Without `jobId`, which would be the job that has the key: whose that is has not been looked up.
     throw new SluiceError('KEY_CONFLICT', `job ${id} cannot run again: another active job has its key`)
   }
-  await refuse(db, id, 'run again', 'only a finished job can be')
+  await rejectAction(db, id, 'run again', 'only a finished job can be')
 }
 
 export function checkPriority(priority: unknown): number {
@@ -119,7 +124,7 @@ export function checkReason(text: unknown, name: string): string {
   return toStorableText(checkStorable(text, name, { min: 0 }), MAX_JOB_REASON)
 }
 
-async function refuse(db: Queryable, id: string, what: string, rule: string): Promise<never> {
+async function rejectAction(db: Queryable, id: string, what: string, rule: string): Promise<never> {
   const job = await getJob(db, id)
   throw new SluiceError('ILLEGAL_TRANSITION', `job ${id} is ${job.status} and cannot be ${what}: ${rule}`, {
     details: { jobId: id, status: job.status },

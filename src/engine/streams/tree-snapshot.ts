@@ -73,7 +73,7 @@ export function toTreeSnapshot(
 }
 
 function toNode(row: WatchedRow, snapshot: Snapshot, before: Node | undefined): Node {
-  const state = JSON.stringify(stateOf(row))
+  const state = JSON.stringify(toStateEvent(row))
   const told = progressOf(row)
   const progress = told === undefined ? undefined : JSON.stringify(told)
   const stateXid = before?.state === state ? before.stateXid : wholeXid(row.written, snapshot)
@@ -120,7 +120,7 @@ export function xidOf({ node, half }: Change): bigint {
   return half === 0 ? node.stateXid : node.progressXid
 }
 
-function stateOf(row: WatchedRow): StateEvent {
+function toStateEvent(row: WatchedRow): StateEvent {
   const { id, parentId, step, index, task, kind, state, cancelling, attempt, failures, losses } = row
   return {
     id,

@@ -145,7 +145,7 @@ export async function explain(
     // One that is not released, or not approved, stands in no line yet: nobody passes it over.
     passedOver: job.state === 'waiting' || job.state === 'awaiting_approval' ? [] : await countPasses(db, id),
   }
-  return { ...told, words: inWords(told, change) }
+  return { ...told, words: explanationText(told, change) }
 }
 
 async function find(db: Queryable, job: JobView): Promise<Found> {
@@ -362,7 +362,7 @@ function approvalsAmong(branches: readonly Branch[]): string {
   return `; job ${first.id} (${first.task})${more} ${waiting.length === 1 ? 'waits' : 'wait'} for somebody to approve it`
 }
 
-function inWords(told: Omit<Explanation, 'words'>, change: LaneStop | undefined): string[] {
+function explanationText(told: Omit<Explanation, 'words'>, change: LaneStop | undefined): string[] {
   const { job, reason, position, estimateSeconds, holders, hiddenHolders, passedOver } = told
   const { kind, lane } = told.wait
   const way = kind === 'lane_paused' ? ` (sluice resume ${lane} resumes it)` : ''

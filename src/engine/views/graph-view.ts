@@ -88,11 +88,11 @@ async function loadSteps(
   const byPlace = new Map(children.map((child) => [child.index, child]))
   return bodyAt(graphs.get(graph), node).steps.map((step, place) => {
     const child = byPlace.get(place)
-    return { ...describe(step), ...(child !== undefined && { job: toNode(child) }) }
+    return { ...toGraphStep(step), ...(child !== undefined && { job: toNode(child) }) }
   })
 }
 
-function describe(step: Step): GraphStep {
+function toGraphStep(step: Step): GraphStep {
   const { needs, on, when } = step
   return {
     ...describeStep(step),

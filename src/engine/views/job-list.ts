@@ -148,7 +148,7 @@ export async function readPage(
   const before = cursor === undefined ? undefined : fromCursor(cursor)
   const search = toSearch(criteria)
   if (search.fingerprint !== undefined) return readFailures(db, search, before, limit)
-  let place = placeOf(before)
+  let place = jobIdCursor(before)
   for (let looks = 1; ; looks += 1) {
     const { jobs, next } = await listPage(db, search, { before: place, limit, look: PAGE_LOOK }, false)
     if (jobs.length > 0 || next === null || looks === MOST_LOOKS)
@@ -203,7 +203,11 @@ export async function readPageOfIds(
   limit: number,
 ): Promise<{ found: readonly Found[]; next: string | null }> {
   if (search.fingerprint === undefined) {
-    const { ids, next } = await listJobIds(db, search, { before: placeOf(before), limit, look: PAGE_LOOK })
+    const { ids, next } = await listJobIds(db, search, {
+      before: jobIdCursor(before),
+      limit,
+      look: PAGE_LOOK,
+    })
     return { found: ids.map((id) => ({ id, place: id })), next }
   }
   const { failures, next } = await pageOfFailures(db, search, before, limit)
@@ -283,7 +287,7 @@ export function toCursor(place: string): string {
   return Buffer.from(`${place.includes('.') ? 2 : 1}.${place}`).toString('base64url')
 }
 
-function placeOf(before: string | undefined): string | undefined {
+function jobIdCursor(before: string | undefined): string | undefined {
   if (before?.includes('.') === true) throw otherCursor(before)
   return before
 }

@@ -85,7 +85,7 @@ export class ReadinessProbe {
     const locks = await findTableLocks(this.#db)
     if (stops(locks)) return { database: LOCKED, schema: 'not known', locks }
     this.#needed ??= (await loadMigrations()).at(-1)?.version ?? 0
-    const schema = judge({ ...(await readSchemaVersion(this.#db)), available: this.#needed })
+    const schema = schemaProblem({ ...(await readSchemaVersion(this.#db)), available: this.#needed })
     return { database: 'ok', schema, locks }
   }
 }
@@ -97,7 +97,7 @@ function stops(locks: readonly HeldLock[]): boolean {
   return locks.some(({ name, blocksReading }) => JOB_TABLES.includes(name) || blocksReading)
 }
 
-function judge(schema: MigrationState): string {
+function schemaProblem(schema: MigrationState): string {
   const { applied, compatibleSince, available } = schema
   if (applied < available) return `at version ${applied}, this program needs ${available}`
   return compatibleSince > available ? describeUnsupported(schema) : 'ok'

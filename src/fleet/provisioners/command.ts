@@ -67,7 +67,7 @@ export class CommandProvisioner implements Provisioner {
   async describe(ids: readonly string[], signal: AbortSignal): Promise<readonly InstanceState[]> {
     const answer = await this.#ask({ action: 'describe', pool: this.#pool, instances: ids }, signal)
     const told = new Map(
-      listOf(answer.instances, 'instances').map((each) => [textOf(each.id, 'id'), each] as const),
+      listOf(answer.instances, 'instances').map((each) => [requiredText(each.id, 'id'), each] as const),
     )
     return ids.map((id): InstanceState => {
       const { state, reason } = told.get(id) ?? {}
@@ -163,7 +163,7 @@ function readStarted(answer: Record<string, unknown>, asked: readonly number[]):
     }))
     const failures = listOf(answer.failures ?? [], 'failures').map((each) => ({
       member: memberOf(each, asked),
-      message: textOf(each.message, 'message'),
+      message: requiredText(each.message, 'message'),
     }))
     return { instances, failures }
   } catch (error) {
@@ -186,14 +186,14 @@ function listOf(value: unknown, name: string): Record<string, unknown>[] {
   throw provisionerFailed('refused', `the program's answer: ${name} must be a list of objects`)
 }
 
-function textOf(value: unknown, name: string): string {
+function requiredText(value: unknown, name: string): string {
   if (typeof value === 'string' && value !== '') return toStorableText(value, MAX_TEXT)
   throw provisionerFailed('refused', `the program's answer: ${name} must be a text`)
 }
 
 /** Kept as it is, or not at all: an id that is not the program's own would stop nothing, or something else. */
 function idOf(value: unknown): string {
-  const id = textOf(value, 'id')
+  const id = requiredText(value, 'id')
   if (id === value) return id
   throw provisionerFailed(
     'refused',

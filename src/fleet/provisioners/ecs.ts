@@ -79,7 +79,7 @@ export class EcsProvisioner implements Provisioner {
       const missing = new Set((answer.failures ?? []).map((failure) => failure.arn))
       for (const id of tasks) {
         const task = byArn.get(id)
-        if (task !== undefined) states.push(stateOf(id, task))
+        if (task !== undefined) states.push(instanceState(id, task))
         else states.push({ id, state: missing.has(id) ? 'stopped' : 'unknown' })
       }
     }
@@ -147,7 +147,7 @@ export class EcsProvisioner implements Provisioner {
   }
 }
 
-function stateOf(id: string, task: Task): InstanceState {
+function instanceState(id: string, task: Task): InstanceState {
   const { lastStatus = '', stoppedReason } = task
   if (/^(STOPPED|DELETED|DEPROVISIONING|STOPPING|DEACTIVATING)$/.test(lastStatus))
     return { id, state: 'stopped', ...(stoppedReason !== undefined && { reason: stoppedReason }) }

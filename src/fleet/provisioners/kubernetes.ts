@@ -84,7 +84,7 @@ export class KubernetesProvisioner implements Provisioner {
           throw error
         }
       })
-      states.push(stateOf(name, job))
+      states.push(instanceState(name, job))
     }
     return states
   }
@@ -222,7 +222,7 @@ function tryParse(text: string): unknown {
   }
 }
 
-function stateOf(id: string, job: V1Job | undefined): InstanceState {
+function instanceState(id: string, job: V1Job | undefined): InstanceState {
   if (job === undefined) return { id, state: 'stopped', reason: 'the Job is gone' }
   const ended = job.status?.conditions?.find(
     ({ type, status }) => (type === 'Failed' || type === 'Complete') && status === 'True',

@@ -52,7 +52,7 @@ export class LocalProvisioner implements Provisioner {
     const known = new Map([...this.#children.values()].map((child) => [child.id, child]))
     return ids.map((id): InstanceState => {
       const child = known.get(id)
-      if (child === undefined) return { id, state: stateOf(placeOf(id)) }
+      if (child === undefined) return { id, state: processState(parseInstanceId(id)) }
       return child.ended === undefined
         ? { id, state: 'running' }
         : { id, state: 'stopped', reason: child.ended }
@@ -64,11 +64,11 @@ export class LocalProvisioner implements Provisioner {
     const left: string[] = []
     for (const id of ids) {
       const child = known.get(id)
-      const place = placeOf(id)
+      const place = parseInstanceId(id)
       if (child !== undefined) {
         if (child.ended === undefined) child.process.kill('SIGTERM')
       } else if (place !== undefined) {
-        const state = stateOf(place)
+        const state = processState(place)
         if (state === 'unknown') left.push(id)
         else if (state === 'running') end(place.pid)
       }
@@ -124,13 +124,13 @@ interface Place {
 }
 
 /** `undefined`: no id of such a provisioner. */
-function placeOf(id: string): Place | undefined {
+function parseInstanceId(id: string): Place | undefined {
   const [, host = '', request = '', pid] = /^([^/]+)\/([^/]+)\/([1-9]\d*)$/.exec(id) ?? []
   return pid === undefined ? undefined : { host, request, pid: Number(pid) }
 }
 
 /** Of a child of another process. `unknown`: it may run on another machine, or this one does not tell. */
-function stateOf(place: Place | undefined): 'running' | 'stopped' | 'unknown' {
+function processState(place: Place | undefined): 'running' | 'stopped' | 'unknown' {
   if (place?.host !== hostname()) return 'unknown'
   try {
     // Numbers of processes are given anew: it is the one if it has its request.

@@ -34,7 +34,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     if (check.Check(given)) return { value: given }
     const long = findLongList(schema, given, [])
     if (long !== undefined) return { error: tooLong(long, given, httpPart) }
-    return { error: describe(check.Errors(given), given, schema, httpPart) }
+    return { error: validationError(check.Errors(given), given, schema, httpPart) }
   }
 }
 
@@ -75,36 +75,41 @@ function tooLong({ path, most }: LongList, value: unknown, part: string): Sluice
   const name = path.join('.')
   const place = PLACES[part] ?? part
   const { length } = at(value, path) as readonly unknown[]
-  return refuse(
+  return invalidRequest(
     name,
     `${name}: it has ${length} items in ${place}, and must not have more than ${most} items`,
   )
 }
 
-function describe(errors: readonly Found[], value: unknown, schema: TSchema, part: string): SluiceError {
+function validationError(
+  errors: readonly Found[],
+  value: unknown,
+  schema: TSchema,
+  part: string,
+): SluiceError {
   // Of a union every branch complains; what is deepest is closest to what was meant.
   // "boolean" is the same field as the unknown one named beside it.
   const error = errors.filter(({ keyword }) => keyword !== 'boolean').sort((a, b) => depth(b) - depth(a))[0]
   const place = PLACES[part] ?? part
-  if (error === undefined) return refuse(place, `${place} is not as this request needs it`)
+  if (error === undefined) return invalidRequest(place, `${place} is not as this request needs it`)
   const path = pathOf(error.instancePath)
   if (error.keyword === 'additionalProperties') {
     const [name = ''] = (error.params as { additionalProperties?: string[] }).additionalProperties ?? []
-    return refuse([...path, name].join('.'), unknownField(place, path, name, schema))
+    return invalidRequest([...path, name].join('.'), unknownField(place, path, name, schema))
   }
   if (error.keyword === 'required') {
     const names = (error.params as { requiredProperties?: string[] }).requiredProperties ?? []
     const name = [...path, names[0] ?? ''].join('.')
-    return refuse(name, `${name} is missing in ${place}`)
+    return invalidRequest(name, `${name} is missing in ${place}`)
   }
   const found = at(value, path)
   const name = path.length === 0 ? place : path.join('.')
   const rule = ruleOf(error, schema)
   if (path.length === 0 && (found ?? null) === null)
-    return refuse(name, `${name} is missing, or null: it ${rule}`)
+    return invalidRequest(name, `${name} is missing, or null: it ${rule}`)
   // What an address has is named by its parameter, and may come from somebody who never saw the address.
   const where = path.length === 0 || part === 'params' ? '' : ` in ${place}`
-  return refuse(name, `${name}: ${show(found)}${where} is not right: it ${rule}`)
+  return invalidRequest(name, `${name}: ${show(found)}${where} is not right: it ${rule}`)
 }
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -181,6 +186,6 @@ function at(value: unknown, path: readonly string[]): unknown {
   return found
 }
 
-function refuse(argument: string, message: string): SluiceError {
+function invalidRequest(argument: string, message: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', message, { details: { argument } })
 }

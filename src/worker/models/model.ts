@@ -64,12 +64,12 @@ export function model<Value>(options: ModelOptions<Value>): Model<Value> {
   checkOptions(options, MODEL_OPTIONS, 'model')
   const { name, load, unload = () => {}, timeout } = options
   const where = `model ${show(name)}`
-  if (!isModelName(name)) throw refuse(where, `the name must be ${MODEL_RULE}`)
-  if (typeof load !== 'function') throw refuse(where, 'load must be a function')
-  if (typeof unload !== 'function') throw refuse(where, 'unload must be a function')
+  if (!isModelName(name)) throw invalidModel(where, `the name must be ${MODEL_RULE}`)
+  if (typeof load !== 'function') throw invalidModel(where, 'load must be a function')
+  if (typeof unload !== 'function') throw invalidModel(where, 'unload must be a function')
   const timeoutMs = timeout === undefined ? LOAD_MS : TASK_FIELDS.timeout.read(timeout)
   if (timeoutMs === undefined)
-    throw refuse(where, `timeout must be ${TASK_FIELDS.timeout.expected}, found ${show(timeout)}`)
+    throw invalidModel(where, `timeout must be ${TASK_FIELDS.timeout.expected}, found ${show(timeout)}`)
   return Object.freeze({ name, timeoutMs, load, unload, of: (ctx: TaskContext) => valueIn<Value>(name, ctx) })
 }
 
@@ -85,18 +85,18 @@ export function isModel(value: unknown): value is AnyModel {
 
 function valueIn<Value>(name: string, { model: loaded, job }: TaskContext): Value {
   if (loaded?.name !== name)
-    throw refuse(
+    throw invalidModel(
       `model ${name}`,
       `task ${job.task} has ${loaded === undefined ? 'no model' : `model ${loaded.name}`}`,
     )
   if (!loaded.loaded)
-    throw refuse(
+    throw invalidModel(
       `model ${name}`,
       `task ${job.task} runs in a process of its own and has to load its model itself`,
     )
   return loaded.value as Value
 }
 
-function refuse(where: string, why: string): SluiceError {
+function invalidModel(where: string, why: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', `${where}: ${why}`)
 }

@@ -19,7 +19,7 @@ export async function loadTask(ref: TaskRef): Promise<AnyTask> {
   for (const [, value] of found) {
     if (isRunnable(value) && value.name === ref.task) return value
   }
-  const list = found.map(([name, value]) => `${name} (${describe(value)})`).join(', ')
+  const list = found.map(([name, value]) => `${name} (${describeExport(value)})`).join(', ')
   throw new SluiceError(
     'TASK_NOT_FOUND',
     `${ref.module} exports no task named ${JSON.stringify(ref.task)} with a run function; ` +
@@ -76,7 +76,7 @@ function isRunnable(value: unknown): value is AnyTask {
   return typeof name === 'string' && typeof run === 'function'
 }
 
-function describe(value: unknown): string {
+function describeExport(value: unknown): string {
   if (isRunnable(value)) return `task ${JSON.stringify(value.name)}`
   return value === null ? 'null' : typeof value
 }

@@ -5,7 +5,7 @@ import { bodyAt, type Graph, strategyAt } from '../graph.ts'
 import { type BodyPlan, planOf, type Read, type StepPlan } from '../plan.ts'
 import { asScope, pick } from '../scope.ts'
 import { renderingError, renderStep, type StepEffect, TooLarge } from './render-step.ts'
-import { type Endings, explainFailure, judge, type Standing, standingOf } from './strategy.ts'
+import { type Endings, explainFailure, type Standing, standingOf, strategyOutcome } from './strategy.ts'
 
 /** A workflow or group that is to be advanced. */
 export interface CompositeNode {
@@ -112,7 +112,7 @@ class Advance {
     const strategy = strategyAt(this.#graph, this.#node.path)
     const ofLeaves = strategy.of === 'leaves'
     const standing = ofLeaves ? this.#leaves() : this.#steps()
-    const state = judge(strategy, standing)
+    const state = strategyOutcome(strategy, standing)
     if (state === 'completed') return this.#complete()
     if (state === undefined) return undefined
     if (strategy.rule === 'all' && !ofLeaves) return { kind: 'settle', state, error: this.#failures() }

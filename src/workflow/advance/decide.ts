@@ -104,7 +104,7 @@ function makeChildren(graph: Graph, composite: TakenComposite, step: Step, first
   const effort = { steps: 0, bytes: 0 }
   // Every child of a group gets the whole scope.
   const scopeBytes = step.run.kind === 'group' ? JSON.stringify(composite.input).length : 0
-  const place = placeOf(graph, step, composite.node)
+  const place = childTarget(graph, step, composite.node)
   const children: NewChild[] = []
   for (const item of items) {
     if (effort.steps > CHUNK_STEPS || effort.bytes > CHUNK_BYTES) break
@@ -224,7 +224,7 @@ export function toChild(
   effect: Exclude<Effect, { kind: 'settle' }>,
 ): NewChild {
   const path = pathBelow(node, step.name)
-  const base = { parent: id, idx, step: step.name, ...placeOf(graph, step, path) }
+  const base = { parent: id, idx, step: step.name, ...childTarget(graph, step, path) }
   const fanout = { kind: 'fanout', task: path, node: path } as const
   switch (effect.kind) {
     case 'start':
@@ -282,7 +282,7 @@ function firstSteps(
 type Place = Pick<NewChild, 'kind' | 'task' | 'node' | 'below'>
 
 /** What a step runs, where in the graph that is, and how many steps it has. */
-function placeOf(graph: Graph, { run }: Step, path: string): Place {
+function childTarget(graph: Graph, { run }: Step, path: string): Place {
   const below = (node: string) => bodyAt(graph, node).steps.length
   switch (run.kind) {
     case 'task':

@@ -37,7 +37,7 @@ export type Verdict = { readonly state: 'completed' } | { readonly state: 'faile
 export function settleFanout(step: Step, tally: Tally): Verdict | undefined {
   const { strategy } = step
   const standing = standingOf(tally)
-  const state = judge(strategy, standing)
+  const state = strategyOutcome(strategy, standing)
   if (state !== 'failed') return state && { state }
   return { state, error: explainFailure(strategy, standing, strategy.of) }
 }
@@ -57,7 +57,7 @@ export function standingOf({ completed, failed, cancelled, skipped, total }: Tal
  * Completed or failed, as soon as the strategy may say so: when nothing is open, or earlier when the
  * strategy is `early` and nothing that is open could change the verdict.
  */
-export function judge(strategy: Strategy, standing: Standing): 'completed' | 'failed' | undefined {
+export function strategyOutcome(strategy: Strategy, standing: Standing): 'completed' | 'failed' | undefined {
   if (!strategy.early && standing.open !== 0) return undefined
   if (mustSucceed(strategy, standing)) return 'completed'
   return mustFail(strategy, standing) ? 'failed' : undefined

@@ -103,7 +103,7 @@ export class BodyDraft {
   finish(output: unknown): { definition: Record<string, unknown>; outside: ReadonlySet<string> } {
     const where = this.#where()
     if (isThenable(output)) {
-      throw refuse(
+      throw invalidDefinition(
         where,
         'the function that writes the steps must not be async: it describes, and nothing runs yet',
       )
@@ -143,17 +143,18 @@ export class BodyDraft {
   }
 
   #checkPlace(name: string, where: string): void {
-    if (this.#finished) throw refuse(where, 'the steps have been written; add this one inside the function')
+    if (this.#finished)
+      throw invalidDefinition(where, 'the steps have been written; add this one inside the function')
     if (this.#inside !== undefined) {
-      throw refuse(
+      throw invalidDefinition(
         where,
         `is written inside group ${this.#inside} but added outside of it; use what the group's function is given`,
       )
     }
     if (typeof name !== 'string' || !isName(name)) {
-      throw refuse(this.#where(), `found a step named ${show(name)}; write ${NAME_RULE}`)
+      throw invalidDefinition(this.#where(), `found a step named ${show(name)}; write ${NAME_RULE}`)
     }
-    if (this.#steps.has(name)) throw refuse(where, 'there is one of that name already; rename one')
+    if (this.#steps.has(name)) throw invalidDefinition(where, 'there is one of that name already; rename one')
   }
 
   #runOf(run: unknown, where: string): object {
@@ -161,7 +162,7 @@ export class BodyDraft {
     const kind = kindOf(run)
     if (kind === undefined) {
       const what = typeof run === 'string' ? `; by name: taskNamed(${show(run)})` : ''
-      throw refuse(where, `found ${show(run)} to run; give a task or a workflow${what}`)
+      throw invalidDefinition(where, `found ${show(run)} to run; give a task or a workflow${what}`)
     }
     if ('task' in kind) {
       this.workflow.tasks.add(kind.task)
@@ -187,10 +188,13 @@ export class BodyDraft {
     switch (origin.kind) {
       case 'input':
         if (origin.workflow === this.workflow) return
-        throw refuse(where, 'reads the input of another workflow; pass what is needed as its input')
+        throw invalidDefinition(
+          where,
+          'reads the input of another workflow; pass what is needed as its input',
+        )
       case 'item':
         if (origin.fanOut === scope) return
-        throw refuse(
+        throw invalidDefinition(
           where,
           scope === undefined
             ? `reads ${origin.name} outside of its fan-out`
@@ -199,7 +203,7 @@ export class BodyDraft {
       case 'step': {
         if (origin.body === this) return
         if (!this.#isInside(origin.body)) {
-          throw refuse(
+          throw invalidDefinition(
             where,
             `reads step ${origin.name} of another group or workflow, which keeps its steps to itself; return from there what is needed, and read the result`,
           )
@@ -225,7 +229,7 @@ export class BodyDraft {
       let draft: BodyDraft | undefined = this
       for (; draft !== undefined && draft !== origin.body; draft = draft.#outer?.draft) {
         if (!draft.#steps.has(origin.name)) continue
-        throw refuse(
+        throw invalidDefinition(
           where,
           `reads step ${origin.name} outside the group, which has a step of that name itself; rename one`,
         )
@@ -235,17 +239,21 @@ export class BodyDraft {
 
   #readNeeds(needs: unknown, where: string): ReadonlySet<string> {
     if (needs === undefined) return new Set()
-    if (!Array.isArray(needs)) throw refuse(where, `needs: found ${show(needs)}; write a list of steps`)
+    if (!Array.isArray(needs))
+      throw invalidDefinition(where, `needs: found ${show(needs)}; write a list of steps`)
     return new Set(needs.map((need: unknown) => this.#readNeed(need, where)))
   }
 
   #readNeed(need: unknown, where: string): string {
     if (!(need instanceof StepHandle)) {
-      throw refuse(where, `needs: found ${show(need)}; write steps as step(), each() and group() return them`)
+      throw invalidDefinition(
+        where,
+        `needs: found ${show(need)}; write steps as step(), each() and group() return them`,
+      )
     }
     if (need.body === this) return need.name
     const group = this.#outer?.step
-    throw refuse(
+    throw invalidDefinition(
       where,
       this.#isInside(need.body)
         ? `needs: ${need.name} is a step outside the group; write it in the needs of ${group}`
@@ -268,12 +276,12 @@ export class BodyDraft {
   #where(step?: string): string {
     const path = step === undefined ? [] : [step]
     for (let outer = this.#outer; outer !== undefined; outer = outer.draft.#outer) path.unshift(outer.step)
-    return placeOf(this.workflow.name, path)
+    return stepLocation(this.workflow.name, path)
   }
 }
 
 /** How a step is named in messages. */
-export function placeOf(workflow: string, path: readonly string[]): string {
+export function stepLocation(workflow: string, path: readonly string[]): string {
   return path.length === 0 ? `workflow ${workflow}` : `workflow ${workflow}, step ${path.join('/')}`
 }
 
@@ -286,7 +294,10 @@ function itemOf(fanOut: FanOut): [item: Ref<unknown>, index: Ref<number>] {
 
 function inputOf(make: unknown, name: string, where: string, fanOut: FanOut = { name }): unknown {
   if (typeof make === 'function') return make(...itemOf(fanOut))
-  throw refuse(where, `found ${show(make)} for the input; write a function: (item, index) => input`)
+  throw invalidDefinition(
+    where,
+    `found ${show(make)} for the input; write a function: (item, index) => input`,
+  )
 }
 
 /** What cannot be parsed reads nothing here: it is reported when the definition is read. */
@@ -303,18 +314,18 @@ function stepsIn(template: Template): string[] {
 
 function readOptions(options: unknown, where: string): Record<string, unknown> {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw refuse(where, `found ${show(options)} for the options; write an object`)
+    throw invalidDefinition(where, `found ${show(options)} for the options; write an object`)
   }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const misplaced = ARGUMENTS.find((key) => Object.hasOwn(given, key))
   if (misplaced === undefined) return given
-  throw refuse(where, `${misplaced} is no option here; it follows from the arguments`)
+  throw invalidDefinition(where, `${misplaced} is no option here; it follows from the arguments`)
 }
 
 function isThenable(value: unknown): boolean {
   return value instanceof Promise
 }
 
-export function refuse(where: string, why: string): SluiceError {
+export function invalidDefinition(where: string, why: string): SluiceError {
   return new SluiceError('INVALID_ARGUMENT', `${where}: ${why}`)
 }

@@ -4,7 +4,7 @@ import type { Path } from '../../model/setting-value.ts'
 import { checkBody } from '../compile/check-body.ts'
 import { DefinitionPart, type WorkflowProblem } from '../compile/definition-part.ts'
 import { readBody } from '../compile/read-definition.ts'
-import { BodyDraft, placeOf, refuse, type WorkflowDraft } from './body-draft.ts'
+import { BodyDraft, invalidDefinition, stepLocation, type WorkflowDraft } from './body-draft.ts'
 import { Flow, type ResultOf } from './flow.ts'
 import { checkName, type Workflow } from './runnable.ts'
 
@@ -39,7 +39,10 @@ export function workflow<Input = unknown, Output = void>(
   checkOptions(options, ['name', 'steps'], 'workflow')
   const name = checkName(options.name, 'workflow')
   if (typeof options.steps !== 'function') {
-    throw refuse(placeOf(name, []), 'steps must be a function that writes them: (flow) => { ... }')
+    throw invalidDefinition(
+      stepLocation(name, []),
+      'steps must be a function that writes them: (flow) => { ... }',
+    )
   }
   const draft: WorkflowDraft = { name, tasks: new Set(), workflows: new Set(), named: new Set() }
   const body = new BodyDraft(draft)
@@ -70,6 +73,6 @@ function describePath([workflow, ...rest]: Path): string {
     steps.push(String(rest[1]))
     rest.splice(0, 2)
   }
-  const place = placeOf(String(workflow), steps)
+  const place = stepLocation(String(workflow), steps)
   return rest.length === 0 ? place : `${place}: ${rest.join('.')}`
 }
