@@ -112,7 +112,7 @@ const KNOW_JOB_TABLES = new Set([
   'load-orders',
   'load-outcomes',
   'load-path',
-  'load-same-places',
+  'load-run-path',
   'load-step',
   'load-tree-nodes',
   'nears-deadline',

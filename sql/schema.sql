@@ -336,7 +336,7 @@ create table sluice.functions (
 create unlogged table sluice.generations (
   one boolean not null default true,
   id uuid not null default gen_random_uuid(),
-  place text not null,
+  copy_id text not null,
   noticed_at timestamp with time zone not null default clock_timestamp(),
   wait_until timestamp with time zone,
   copied boolean not null default false,
@@ -1109,14 +1109,14 @@ create view sluice.claimed as
 create view sluice.generation as
  SELECT one,
     id,
-    place,
+    copy_id,
     noticed_at,
     wait_until,
     copied,
     claims_open,
     skip_before
    FROM sluice.generations g
-  WHERE (place = sluice.place_v1());;
+  WHERE (copy_id = sluice.copy_id_v1());;
 
 --- view sluice.jobs
 create view sluice.jobs as
@@ -2407,8 +2407,8 @@ begin
   return p_uses;
 end $function$;
 
---- function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[])
-CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[], p_started bigint[] DEFAULT '{}'::bigint[])
+--- function sluice.children_ended_v1(p_parents bigint[], p_idxs integer[], p_states sluice.job_state[], p_started bigint[])
+CREATE OR REPLACE FUNCTION sluice.children_ended_v1(p_parents bigint[], p_idxs integer[], p_states sluice.job_state[], p_started bigint[] DEFAULT '{}'::bigint[])
  RETURNS void
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2430,11 +2430,11 @@ begin
     from unnest(p_parents, p_states) g(parent, state) where g.parent <> all (v_windowed) group by g.parent;
   v_hint := found;
   for v_row in
-    select g.parent, max(g.place) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
+    select g.parent, max(g.idx) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
            count(*) filter (where g.state = 'failed') as failed, count(*) filter (where g.state = 'cancelled') as cancelled,
            (select count(*)::integer from unnest(p_started) s where s = g.parent) as started,
            (select c.window_size >= c.tokens and c.closing is null from sluice.composites c where c.job_id = g.parent) as passes
-      from unnest(p_parents, p_places, p_states) g(parent, place, state)
+      from unnest(p_parents, p_idxs, p_states) g(parent, idx, state)
      where g.parent = any (v_windowed) group by g.parent order by g.parent
   loop
     v_passed := v_row.started;
@@ -2474,7 +2474,7 @@ begin
   v_counts := sluice.count_by_class_v1(p_ready, lanes);
   if p_budget is not null then
     v_part := sluice.claim_budgeted_v1(p_worker, p_now, p_budget, p_ready, v_counts, lanes);
-    lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.places;
+    lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.devices;
   end if;
   v_part := sluice.pick_v1(p_now, p_ready, v_counts, lanes);
   lanes := v_part.lanes; picked := coalesce(picked || v_part.picked, '{}');
@@ -2483,8 +2483,8 @@ begin
   end if;
 end $function$;
 
---- function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT places jsonb)
-CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT places jsonb)
+--- function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb)
+CREATE OR REPLACE FUNCTION sluice.claim_budgeted_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb, p_classes sluice.cycle_class_v1[], INOUT counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb)
  RETURNS record
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -2517,12 +2517,12 @@ declare
   v_copy     text;
   v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
-  picked := '{}'; places := '{}';
+  picked := '{}'; devices := '{}';
   if p_budget ? 'oom' then
     perform sluice.raise_jobs_v1(p_worker, p_budget -> 'oom');
   end if;
   perform 1 from sluice.devices d
-    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].places[*]') p
+    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].deviceUses[*]') p
                              union select jsonb_path_query(p_budget, '$.*[*].devices[*]') #>> '{}'
                              union select p ->> 'device' from jsonb_path_query(p_budget, '$.unloaded[*]') p))
        or d.key = '' and d.budget = any (array(select s.budget from jsonb_path_query(p_budget, '$.starts[*].shared') x,
@@ -2567,9 +2567,9 @@ begin
       for i in 0 .. jsonb_array_length(v_starts) - 1 loop
         v_start := v_starts -> i;
         continue when (v_start ->> 'count')::integer <= 0 or v_job.uses is null and (v_start ->> 'expressed')::boolean;
-        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'places') p;
+        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'deviceUses') p;
         v_first := false;
-        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'places') > 0 then
+        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'deviceUses') > 0 then
           v_copy := (v_start ->> 'model') || chr(31) || v_devices::text;
           if not v_copy = any (v_opened) then
             select count(*) filter (where r.unloading_at is not null) as unloading, count(*) as present into v_row
@@ -2601,7 +2601,7 @@ begin
         end if;
         picked := picked || v_job.ctid;
         lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
-        places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
+        devices := devices || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
                                                                         'device', d.device,
@@ -2619,7 +2619,7 @@ begin
   end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
-    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
+    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'deviceUses') as p(budget text, device text, resident double precision);
   insert into sluice.reservations (worker_id, job_id, attempt, budget, device, amount)
   select p_worker, r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
 end $function$;
@@ -2772,6 +2772,13 @@ AS $function$
   select sluice.worker_concerns_v1() || sluice.tree_concerns_v1() || sluice.late_concerns_v1() || sluice.schedule_concerns_v1()
 $function$;
 
+--- function sluice.copy_id_v1()
+CREATE OR REPLACE FUNCTION sluice.copy_id_v1()
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+RETURN (SELECT ((d.oid || '/'::text) || ('sluice.job_data'::regclass)::oid) FROM pg_database d WHERE (d.datname = current_database()));
+
 --- function sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb)
 CREATE OR REPLACE FUNCTION sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb)
  RETURNS boolean
@@ -2916,7 +2923,7 @@ end $function$;
 
 --- function sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_turn integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_class_ahead integer[], p_after_rank integer[], p_after_id bigint[], p_fresh integer[], p_hint boolean, p_budget jsonb, p_ordered boolean, p_hears boolean)
 CREATE OR REPLACE FUNCTION sluice.cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_lanes text[], p_ended integer[], p_run integer[], p_want integer[], p_keep integer[], p_free integer, p_turn integer, p_classes integer[], p_class_lane integer[], p_class_max integer[], p_class_ahead integer[], p_after_rank integer[], p_after_id bigint[], p_fresh integer[], p_hint boolean, p_budget jsonb, p_ordered boolean, p_hears boolean)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean, report jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
@@ -2943,8 +2950,8 @@ declare
   v_others   sluice.cycle_class_v1[];     -- what other workers wait for and this one does not serve
   v_part     record;                   -- what a part of the cycle answers
   v_may      record;
-  v_parents  bigint[];                 -- of the children that completed, and their places
-  v_places   integer[];
+  v_parents  bigint[];                 -- of the children that completed, and their indexes
+  v_idxs     integer[];
   v_ids      integer[];                -- classes that are ready
   v_rows     tid[];                    -- jobs to assign
   v_ahead    integer;
@@ -2994,7 +3001,7 @@ begin
   if v_reports or p_begun is not null then
     v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_may.is_waited_for);
-    v_whole := v_part.is_whole; v_parents := v_part.parents; v_places := v_part.places;
+    v_whole := v_part.is_whole; v_parents := v_part.parents; v_idxs := v_part.idxs;
   end if;
   v_free := case when v_whole then v_may.free else 0 end;
 
@@ -3008,13 +3015,13 @@ begin
   v_lanes := v_part.lanes; v_others := v_part.others;
   if v_parents is not null then
     v_lane := array(select array_position(v_names, p_lanes[c.lane]) from unnest(p_class_lane) with ordinality c(lane, ord) order by c.ord);
-    v_part := sluice.pass_places_v1(v_parents, v_places, p_classes, v_lane, v_ready, v_lanes, v_free, v_most);
+    v_part := sluice.pass_window_slots_v1(v_parents, v_idxs, p_classes, v_lane, v_ready, v_lanes, v_free, v_most);
     v_lanes := v_part.lanes; v_free := v_part.free; v_most := v_part.most;
     if v_part.picked <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, p_classes) s;
       v_seq := v_seq + sluice.count_claims_v1(v_part.picked, cardinality(p_classes));
     end if;
-    perform sluice.children_ended_v1(v_parents, v_places,
+    perform sluice.children_ended_v1(v_parents, v_idxs,
                                      array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]), v_part.started);
     if v_free > 0 then
       -- Jobs that their endings made ready are looked at too.
@@ -3258,7 +3265,7 @@ CREATE OR REPLACE FUNCTION sluice.devices_of_plan_v1(p_budget jsonb)
  STABLE
 AS $function$
   select distinct d.budget || chr(31) || d.device, d.budget, d.device
-    from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].places[*]') x, jsonb_to_record(x) as p(budget text, device text)
+    from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].deviceUses[*]') x, jsonb_to_record(x) as p(budget text, device text)
           union all
           select s.budget, '' from jsonb_path_query(p_budget, '$.starts[*].shared') x, lateral jsonb_object_keys(x) s(budget)) d
 $function$;
@@ -3273,7 +3280,7 @@ AS $function$
          case when p_first then p.resident else 0 end
          + case when p_uses is null then p."perJob"
                 else o.amount end
-    from jsonb_to_recordset(p_start -> 'places') as p(budget text, device text, resident double precision, "perJob" double precision)
+    from jsonb_to_recordset(p_start -> 'deviceUses') as p(budget text, device text, resident double precision, "perJob" double precision)
    cross join lateral (
      select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
                  then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount
@@ -3326,7 +3333,7 @@ declare
   v_seqs    bigint[] := array(select e.seq from jsonb_to_recordset(p_endings) as e(seq bigint));
   v_ids     bigint[];
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
   v_states  sluice.job_state[];
   v_ready   boolean;       -- some are ready again
 begin
@@ -3387,7 +3394,7 @@ begin
   )
   select array_agg(j.id), array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final),
          array_agg(j.next) filter (where j.final), bool_or(j.next = 'ready')
-    into v_ids, v_parents, v_places, v_states, v_ready
+    into v_ids, v_parents, v_idxs, v_states, v_ready
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_ids is not null then
     perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_ids);
@@ -3396,7 +3403,7 @@ begin
     perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
   return coalesce(cardinality(v_ids), 0);
 end $function$;
@@ -3521,7 +3528,7 @@ declare
   v_late    bigint[];
   v_count   integer;
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
 begin
   -- statement_timestamp(), not clock_timestamp(): no index can be asked for a time that changes while it is read, and every
   -- job with a deadline would be looked at.
@@ -3533,13 +3540,13 @@ begin
   end if;
   -- What kept jobs from starting is known by class.
   select count(*)::integer, array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
-    into v_count, v_parents, v_places
+    into v_count, v_parents, v_idxs
     from (select q.class_id, array_agg(q.id) as ids from sluice.queue q where q.id = any (v_late) group by q.class_id) c
    cross join lateral sluice.end_queued_v1(c.ids, 'failed', 'capacity: not started by its deadline'
            || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s
                                  where s.class_id = c.class_id and s.obstacle is not null order by s.at desc limit 1), '')) e;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+    perform sluice.children_ended_v1(v_parents, v_idxs, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
   end if;
   perform pg_notify('sluice', 'done');
   return v_count;
@@ -3562,8 +3569,8 @@ AS $function$
    where c.job_id = p_id and c.total is not null
 $function$;
 
---- function sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[], OUT keyed bigint[])
-CREATE OR REPLACE FUNCTION sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[], OUT keyed bigint[])
+--- function sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[], OUT keyed bigint[])
+CREATE OR REPLACE FUNCTION sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[], OUT keyed bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3594,14 +3601,14 @@ begin
   )
   select count(*)::integer, array_agg(d.parent_id) filter (where d.parent_id is not null), array_agg(d.idx) filter (where d.parent_id is not null),
          array_agg(d.id) filter (where d.keyed), array_agg(distinct d.seq), array_agg(d.id)
-    into ended, parents, places, keyed, v_seqs, v_done from done d;
+    into ended, parents, idxs, keyed, v_seqs, v_done from done d;
   if v_done is not null then
     perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_done);
   end if;
 end $function$;
 
---- function sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[])
-CREATE OR REPLACE FUNCTION sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT places integer[])
+--- function sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[])
+CREATE OR REPLACE FUNCTION sluice.finish_v1(p_worker bigint, p_now timestamp with time zone, p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -3634,12 +3641,12 @@ begin
          (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx)
            where p.parents is not null and j.parent_id is not null),
          (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
-    into ended, v_over, parents, places, v_keyed from over c;
+    into ended, v_over, parents, idxs, v_keyed from over c;
   if ended < cardinality(p_ids) then
     v_rest := sluice.finish_some_v1(p_worker, p_now, v_over, p_seqs, p_ids, p_results, p_ran);
     ended := ended + v_rest.ended;
     parents := nullif(parents || v_rest.parents, '{}');
-    places := nullif(places || v_rest.places, '{}');
+    idxs := nullif(idxs || v_rest.idxs, '{}');
     v_keyed := v_keyed || v_rest.keyed;
   end if;
   if v_keyed is not null then
@@ -5080,7 +5087,7 @@ CREATE OR REPLACE FUNCTION sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[
 AS $function$
 declare
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
   v_states  sluice.job_state[];
 begin
   perform sluice.drop_ended_v1(array[p_worker]);
@@ -5122,10 +5129,10 @@ begin
   select array_agg(j.id), (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
          (count(*) filter (where j.next = 'cancelled'))::integer,
          array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
-    into ids, requeued, failed, cancelled, v_parents, v_places, v_states
+    into ids, requeued, failed, cancelled, v_parents, v_idxs, v_states
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
 end $function$;
 
@@ -5483,10 +5490,10 @@ begin
     return v_id;
   end if;
   v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-  delete from sluice.generations g where g.place <> sluice.place_v1();
+  delete from sluice.generations g where g.copy_id <> sluice.copy_id_v1();
   v_copied := found;
-  insert into sluice.generations (place, wait_until, copied, skip_before)
-    select sluice.place_v1(),
+  insert into sluice.generations (copy_id, wait_until, copied, skip_before)
+    select sluice.copy_id_v1(),
            case when k.timeline is distinct from v_timeline and not v_copied
                 then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, v_copied, k.skip_before
       from sluice.watch k
@@ -5620,8 +5627,8 @@ begin
   return v_at;
 end $function$;
 
---- function sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
-CREATE OR REPLACE FUNCTION sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
+--- function sluice.pass_window_slots_v1(p_parents bigint[], p_idxs integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
+CREATE OR REPLACE FUNCTION sluice.pass_window_slots_v1(p_parents bigint[], p_idxs integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -5645,8 +5652,8 @@ begin
      where lanes[c.lane].take > 0;
     for v_row in
       select n.parent, n.last, n.ended, k.ord, p_class_lane[k.ord] as lane
-        from (select g.parent, max(g.place) as last, count(*)::integer as ended
-                from unnest(p_parents, p_places) g(parent, place) where g.parent = any (v_open) group by g.parent) n
+        from (select g.parent, max(g.idx) as last, count(*)::integer as ended
+                from unnest(p_parents, p_idxs) g(parent, idx) where g.parent = any (v_open) group by g.parent) n
        cross join lateral (select array_position(p_classes, q.class_id) as ord from sluice.queue q
                             where q.parent_id = n.parent and q.state = 'waiting' and q.idx > n.last order by q.idx limit 1) k
        where k.ord is not null
@@ -5727,13 +5734,6 @@ begin
             from sluice.tasks k join sluice.classes c on c.id = k.class_id where k.name = any (p_names) order by k.name for no key update of k) n
    where t.name = n.name and t.lane <> n.lane;
 end $function$;
-
---- function sluice.place_v1()
-CREATE OR REPLACE FUNCTION sluice.place_v1()
- RETURNS text
- LANGUAGE sql
- STABLE
-RETURN (SELECT ((d.oid || '/'::text) || ('sluice.job_data'::regclass)::oid) FROM pg_database d WHERE (d.datname = current_database()));
 
 --- function sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
 CREATE OR REPLACE FUNCTION sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
@@ -6470,8 +6470,8 @@ begin
   end loop;
 end $function$;
 
---- function sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT places integer[])
-CREATE OR REPLACE FUNCTION sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT places integer[])
+--- function sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
+CREATE OR REPLACE FUNCTION sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -6495,7 +6495,7 @@ begin
   end if;
   if p_done is not null then
     v_done := sluice.finish_v1(p_worker, p_now, p_done_seqs, p_done, p_results, p_ran);
-    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; places := v_done.places;
+    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; idxs := v_done.idxs;
   end if;
   is_whole := coalesce(v_ended, 0) = coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0)
     and coalesce(v_begun, 0) = coalesce(cardinality(p_begun), 0);
@@ -7734,7 +7734,7 @@ CREATE OR REPLACE FUNCTION sluice.settle_composites_v1(p_jobs bigint[], p_batch 
 AS $function$
 declare
   v_parents   bigint[];
-  v_places    integer[];
+  v_idxs      integer[];
   v_states    sluice.job_state[];
   v_has_roots boolean;
 begin
@@ -7756,10 +7756,10 @@ begin
   )
   select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
          array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
-    into v_parents, v_places, v_states, v_has_roots from placed e;
+    into v_parents, v_idxs, v_states, v_has_roots from placed e;
   has_parents := v_parents is not null;
   if has_parents then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
   if v_has_roots and exists (select 1 from sluice.waiters w where w.until > p_now) then
     perform pg_notify('sluice', 'done');
@@ -7803,7 +7803,7 @@ declare
   v_ids     bigint[];   -- those that fail
   v_errors  text[];
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
 begin
   with given as materialized (
     select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
@@ -7823,11 +7823,11 @@ begin
     return v_count;
   end if;
   select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
-    into v_parents, v_places
+    into v_parents, v_idxs
     from (select f.error, array_agg(f.id) as ids from unnest(v_ids, v_errors) f(id, error) group by f.error) g
    cross join lateral sluice.end_queued_v1(g.ids, 'failed', g.error) e;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+    perform sluice.children_ended_v1(v_parents, v_idxs, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
   end if;
   perform pg_notify('sluice', 'done');
   return v_count;
@@ -8272,9 +8272,9 @@ begin
    where c.job_id = p_id and c.timeout_ms is not null;
 end $function$;
 
---- function sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[], p_skip timestamp with time zone, p_places jsonb, p_start integer)
-CREATE OR REPLACE FUNCTION sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[] DEFAULT NULL::integer[], p_skip timestamp with time zone DEFAULT NULL::timestamp with time zone, p_places jsonb DEFAULT NULL::jsonb, p_start integer DEFAULT NULL::integer)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean)
+--- function sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[], p_skip timestamp with time zone, p_devices jsonb, p_start integer)
+CREATE OR REPLACE FUNCTION sluice.start_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_seq bigint, p_rows tid[], p_classes integer[] DEFAULT NULL::integer[], p_skip timestamp with time zone DEFAULT NULL::timestamp with time zone, p_devices jsonb DEFAULT NULL::jsonb, p_start integer DEFAULT NULL::integer)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -8290,7 +8290,7 @@ begin
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
            q.attempt + case when p_skip is null then 1
-                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_devices ? q.id::text, false) then 2
                             else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
@@ -8311,7 +8311,7 @@ begin
       from taken t group by t.seq, t.class_id
   )
   select t.id, t.class_id, t.attempt, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input, t.seq, d.policy, d.trace,
-         case when p_places is not null then p_places -> t.id::text end, coalesce(t.assigned, false)
+         case when p_devices is not null then p_devices -> t.id::text end, coalesce(t.assigned, false)
     from taken t join sluice.job_data d on d.id = t.id;
 end $function$;
 
@@ -8384,7 +8384,7 @@ RETURN (cardinality((p_claim).ids) - COALESCE(cardinality((p_claim).assigned), 0
 
 --- function sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[], p_endings jsonb)
 CREATE OR REPLACE FUNCTION sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[], p_endings jsonb DEFAULT NULL::jsonb)
- RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
+ RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean, report jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
  SET jit TO 'off'
@@ -8444,7 +8444,7 @@ begin
                                p_hint and v_see.is_waited_for);
     -- Also where the worker did not hold all that it sent: the others have ended.
     if v_done.parents is not null then
-      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+      perform sluice.children_ended_v1(v_done.parents, v_done.idxs, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
     end if;
     if not v_done.is_whole then
       report := '{"resync": true}';

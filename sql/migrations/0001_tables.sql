@@ -503,14 +503,14 @@ insert into sluice.watch (timeline) values (left(pg_walfile_name(pg_current_wal_
 create unlogged table sluice.generations (
   one         boolean primary key default true check (one),
   id          uuid not null default gen_random_uuid(),
-  place       text not null,                                    -- sluice.place_v1() when the row was written
+  copy_id     text not null,                                    -- sluice.copy_id_v1() when the row was written
   noticed_at  timestamptz not null default clock_timestamp(),
   wait_until  timestamptz,                                      -- after a promotion: until the leases of workers it does not know have ended
   copied      boolean not null default false,                   -- what workers run is not known here: their jobs may be others of the same ids
   claims_open boolean not null default false,
   skip_before timestamptz not null default '-infinity'          -- as in sluice.watch
 );
-insert into sluice.generations (place, claims_open)
+insert into sluice.generations (copy_id, claims_open)
 select d.oid || '/' || 'sluice.job_data'::regclass::oid, true from pg_database d where d.datname = current_database();
 
 -- Jobs that somebody submitted again in a changed form, and which job each came from.

@@ -207,8 +207,8 @@ export class Sluice {
   }
 
   /** What is at the other end, in words: which database, and where. */
-  get place(): string {
-    return this.#parts.db.place
+  get address(): string {
+    return this.#parts.db.address
   }
 
   /** The address of the database, the embedded one included. */

@@ -172,10 +172,10 @@ export class AuditedChanges {
   }
 
   #carryOut<T>(action: string, target: string, work: (tx: Queryable) => Promise<Done<T>>): Promise<T> {
-    const { place } = this.#db
+    const { address } = this.#db
     return transactWithRetries(this.#db, async (tx) => {
       // What is not found is named with where it was looked for.
-      const { result, before, after } = await work({ place, run: (text, values) => tx.run(text, values) })
+      const { result, before, after } = await work({ address, run: (text, values) => tx.run(text, values) })
       await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })
       return result
     })

@@ -60,7 +60,7 @@ export async function manyJobs(
     else {
       for (const { id, code, detail } of refused)
         world.err.line(`${painter(world.err)('red', 'error:')} job ${id}: ${detail} (${code})`)
-      if (matched === 0) world.out.line(`no such jobs in ${system.place}`)
+      if (matched === 0) world.out.line(`no such jobs in ${system.address}`)
       else
         world.out.line(
           dryRun ? `${count(matched, 'job')} would be ${done}` : `${count(changed, 'job')} ${done}`,

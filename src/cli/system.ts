@@ -14,7 +14,7 @@ import type { QueueSample } from '../store/sample-queues.ts'
 export interface System
   extends Pick<
     Sluice,
-    | 'place'
+    | 'address'
     | 'getJob'
     | 'listAttempts'
     | 'errorGroups'

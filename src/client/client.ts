@@ -159,8 +159,8 @@ export class SluiceClient extends ViewClient {
   }
 
   /** What is at the other end, in words. */
-  get place(): string {
-    return this.link.place
+  get address(): string {
+    return this.link.address
   }
 
   /**

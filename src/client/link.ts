@@ -46,7 +46,7 @@ function emitWarning(message: string): void {
  */
 export class Link {
   /** For messages. */
-  readonly place: string
+  readonly address: string
   readonly #base: string
   readonly #headers: () => Readonly<Record<string, string>>
 
@@ -55,7 +55,7 @@ export class Link {
     const url = checkServer(server)
     const warning = key === undefined ? undefined : plainWarning(url)
     if (warning !== undefined) onWarning(warning)
-    this.place = `the server at ${url}`
+    this.address = `the server at ${url}`
     this.#base = `${url}/api/v1`
     const own = key === undefined ? {} : { authorization: `Bearer ${checkServerKey(key)}` }
     this.#headers = () => ({ ...own, ...headers() })
@@ -133,17 +133,17 @@ export class Link {
     const location = response.headers.get('location')
     const what =
       status >= 500
-        ? `${this.place} cannot be reached: something in front of it answers with status ${status}`
+        ? `${this.address} cannot be reached: something in front of it answers with status ${status}`
         : location !== null
-          ? `${this.place} sends elsewhere: give the address ${location.replace(/\/api\/v1.*$/, '')}`
-          : `what answers at ${this.place.replace('the server at ', '')} is no server of Sluice: look at the address`
+          ? `${this.address} sends elsewhere: give the address ${location.replace(/\/api\/v1.*$/, '')}`
+          : `what answers at ${this.address.replace('the server at ', '')} is no server of Sluice: look at the address`
     return new SluiceError('SERVER_UNAVAILABLE', what)
   }
 
   #fail(error: unknown, given: AbortSignal | undefined): never {
     if (given?.aborted === true && !isTimeout(given.reason)) throw given.reason
     const why = isTimeout(error) ? `no answer within ${ANSWER_MS / 1000} s` : reasonOf(error)
-    throw new SluiceError('SERVER_UNAVAILABLE', `${this.place} cannot be reached: ${why}`)
+    throw new SluiceError('SERVER_UNAVAILABLE', `${this.address} cannot be reached: ${why}`)
   }
 }
 

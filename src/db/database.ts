@@ -29,7 +29,7 @@ export type Row = pg.QueryResultRow
 /** Anything that runs one statement: a database, a single connection, a caller's transaction, a test's wrapper. */
 export interface Queryable {
   /** Which database this is, for messages; not known of a caller's transaction. */
-  readonly place?: string | undefined
+  readonly address?: string | undefined
   run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
   /** Runs `work` with every statement of it reading the same state. Absent where that is not possible, or is so anyway. */
   snapshot?<T>(work: (db: Queryable) => Promise<T>): Promise<T>
@@ -90,7 +90,7 @@ const SHORTEST_CONNECT_MS = 1000
  */
 export class Database implements RawQueryable {
   readonly url: string
-  readonly place: string
+  readonly address: string
   readonly #pool: pg.Pool
   readonly #timeoutMs: number
   /** Open connections, with when they were made. */
@@ -103,7 +103,7 @@ export class Database implements RawQueryable {
 
   constructor(options: DatabaseOptions) {
     this.url = options.url
-    this.place = databaseAndHost(options.url)
+    this.address = databaseAndHost(options.url)
     this.#timeoutMs = options.statementTimeoutMs ?? DEFAULT_STATEMENT_TIMEOUT_MS
     this.#pool = new pg.Pool({
       connectionString: options.url,

@@ -76,12 +76,12 @@ const HASHED = (text: string) => `encode(sha256(convert_to(${text}, 'UTF8')), 'h
 // One statement, because every start waits for its answer.
 //
 // What the server has parsed names objects by their numbers, unlike the text that it makes of it, which depends on settings of the session. The
-// place tells where such numbers can be compared: not after a dump was restored, nor after another PostgreSQL has taken over. The digit in front of it grows
+// catalog row tells where such numbers can be compared: not after a dump was restored, nor after another PostgreSQL has taken over. The digit in front of it grows
 // when the columns below change. Before PostgreSQL 16, a view names itself, by another number each time it is created.
 const FOUND = `
   select 'file' as kind, name, hash, kept from sluice.functions
    union all
-  select 'place', '', concat_ws('.', 1, current_setting('server_version_num')::integer / 10000,
+  select 'catalog', '', concat_ws('.', 1, current_setting('server_version_num')::integer / 10000,
                                 'sluice.migrations'::regclass::oid, 'sluice.functions'::regclass::oid), null
    union all
   select 'function', p.proname::text, ${HASHED('p.prosrc')},
@@ -103,11 +103,11 @@ export async function staleFunctions(look: Look): Promise<readonly StaleFunction
   const asked = look(FOUND)
   // The driver sends on the next tick. The server then works while this process reads the files.
   const [rows, functions] = await Promise.all([asked, setImmediate().then(loadFunctions)])
-  const there = new There(rows)
+  const there = new ServerObjects(rows)
   return functions.flatMap((each) => {
     const { isApplied, kept } = there.recordOf(each)
     const isMissing = there.lacks(each)
-    const isComparable = kept !== null && there.isHere(kept)
+    const isComparable = kept !== null && there.isComparable(kept)
     const isChanged = !there.hasBodies(each) || (isComparable && kept !== there.keptOf(each))
     if (isApplied && isComparable && !isMissing && !isChanged) return []
     const wasApplied = isApplied && (isMissing || isChanged)
@@ -116,14 +116,14 @@ export async function staleFunctions(look: Look): Promise<readonly StaleFunction
 }
 
 /** What the server has. */
-class There {
+class ServerObjects {
   readonly #files: ReadonlyMap<string, Found>
   readonly #objects = new Map<string, Found[]>()
-  readonly #place: string
+  readonly #catalog: string
 
   constructor(rows: readonly Found[]) {
     this.#files = new Map(rows.filter(({ kind }) => kind === 'file').map((row) => [row.name, row]))
-    this.#place = rows.find(({ kind }) => kind === 'place')!.hash!
+    this.#catalog = rows.find(({ kind }) => kind === 'catalog')!.hash!
     for (const row of rows) {
       const key = `${row.kind} ${row.name}`
       this.#objects.set(key, [...(this.#objects.get(key) ?? []), row])
@@ -146,14 +146,14 @@ class There {
   }
 
   /** Whether what the server kept then can be compared with what it keeps now. */
-  isHere(kept: string): boolean {
-    return kept.startsWith(`${this.#place} `)
+  isComparable(kept: string): boolean {
+    return kept.startsWith(`${this.#catalog} `)
   }
 
   /** What the server keeps of a file. */
   keptOf({ objects }: SqlFunction): string {
     const hashes = objects.flatMap((object) => this.#rowsOf(object).map(({ kept }) => kept))
-    return `${this.#place} ${hashOf(hashes.sort().join())}`
+    return `${this.#catalog} ${hashOf(hashes.sort().join())}`
   }
 
   #rowsOf({ kind, name }: SqlObject): readonly Found[] {
@@ -194,7 +194,7 @@ export async function applyFunctions<F extends SqlFunction>(
 
 /** Records what the server has made of the files that were just applied. */
 async function recordKept(client: pg.Client, functions: readonly SqlFunction[]): Promise<void> {
-  const there = new There((await client.query<Found>(FOUND)).rows)
+  const there = new ServerObjects((await client.query<Found>(FOUND)).rows)
   await client.query(
     `update sluice.functions f set kept = k.kept from unnest($1::text[], $2::text[]) k(name, kept) where f.name = k.name`,
     [functions.map(({ name }) => name), functions.map((each) => there.keptOf(each))],

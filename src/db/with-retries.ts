@@ -11,7 +11,7 @@ const TRIES = 3
  */
 export function withRetries(db: Queryable): Queryable {
   return {
-    place: db.place,
+    address: db.address,
     async run<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]> {
       for (let tries = 1; ; tries++) {
         try {

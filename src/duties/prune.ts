@@ -28,8 +28,8 @@ const FIRINGS = 10_000
 const AUDIT_WINDOW = 10_000
 
 /** Where the last tick of this process stopped in a database. Another process begins at the beginning, which costs it a look. */
-const places = new WeakMap<Queryable, string>()
-const auditPlaces = new WeakMap<Queryable, string>()
+const cursors = new WeakMap<Queryable, string>()
+const auditCursors = new WeakMap<Queryable, string>()
 
 /** Deletes finished jobs older than the retention. */
 export const prune: Duty = {
@@ -52,14 +52,14 @@ async function pruneJobs(db: Queryable, isStopping: () => boolean): Promise<numb
   const until = performance.now() + BUDGET_MS
   let pruned = 0
   let emptyWindows = 0
-  let after = places.get(db) ?? '0'
+  let after = cursors.get(db) ?? '0'
   for (;;) {
     const began = performance.now()
     const look = await pruneHistory(db, after, WINDOW)
     pruned += look.pruned
     emptyWindows = look.pruned === 0 ? emptyWindows + 1 : 0
     after = look.done || look.last === null ? '0' : look.last
-    places.set(db, after)
+    cursors.set(db, after)
     if (after === '0' || emptyWindows === MAX_EMPTY_WINDOWS || isStopping() || performance.now() > until)
       return pruned
     await delay(performance.now() - began)
@@ -81,9 +81,9 @@ async function pruneAudits(db: Queryable): Promise<number> {
 async function pruneOldSubmissions(db: Queryable): Promise<number> {
   let pruned = 0
   for (let window = 0; window < WINDOWS_PER_TICK; window++) {
-    const look = await pruneSubmissions(db, auditPlaces.get(db) ?? '0', AUDIT_WINDOW)
+    const look = await pruneSubmissions(db, auditCursors.get(db) ?? '0', AUDIT_WINDOW)
     pruned += look.pruned
-    auditPlaces.set(db, look.place)
+    auditCursors.set(db, look.cursor)
     if (!look.more) break
   }
   return pruned

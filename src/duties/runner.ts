@@ -167,7 +167,7 @@ export class DutyRunner {
    */
   #watched(db: Queryable): Queryable {
     return {
-      place: db.place,
+      address: db.address,
       run: async (statement, values) => {
         try {
           return await db.run(statement, values)

@@ -16,12 +16,12 @@ export interface Start {
   readonly count: number
   readonly model: string | null
   /** One per device: `resident` is charged once, for the copy, and `perJob` for each job. */
-  readonly places: readonly Place[]
+  readonly deviceUses: readonly DeviceUse[]
   /** The copy is not there yet: the first job on it loads it. Several starts may share one new copy. */
   readonly newResident: boolean
 }
 
-export interface Place {
+export interface DeviceUse {
   readonly budget: string
   readonly device: string
   /** Memory of the model; 0 for a copy that is there, and without a model. */

@@ -104,11 +104,11 @@ test('what starts together never exceeds the room of a device, a shared budget, 
       const taken = new Map<string, number>()
       const copies = new Set<string>()
       const started = new Map<number, number>()
-      for (const { classId, count, model, places, newResident } of starts) {
+      for (const { classId, count, model, deviceUses, newResident } of starts) {
         expect(count).toBeGreaterThan(0)
         started.set(classId, (started.get(classId) ?? 0) + count)
-        const copy = `${model} ${places.map(({ budget, device }) => `${budget} ${device}`).join()}`
-        for (const { budget, device, resident, perJob } of places) {
+        const copy = `${model} ${deviceUses.map(({ budget, device }) => `${budget} ${device}`).join()}`
+        for (const { budget, device, resident, perJob } of deviceUses) {
           const charged = newResident && !copies.has(copy) ? resident : 0
           const key = `${budget} ${device}`
           taken.set(key, (taken.get(key) ?? 0) + charged + count * perJob)
@@ -149,8 +149,8 @@ test('only idle copies are unloaded, none that is pinned, and none that gets a j
         const mine = starts.filter(
           ({ model, newResident }) => model === view.model && !newResident && view.mine,
         )
-        for (const { places } of mine)
-          expect(places.map(({ device }) => device)).not.toEqual(shares.map(({ device }) => device))
+        for (const { deviceUses } of mine)
+          expect(deviceUses.map(({ device }) => device)).not.toEqual(shares.map(({ device }) => device))
       }
     }),
     RUNS,

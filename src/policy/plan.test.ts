@@ -72,8 +72,8 @@ const served = { loadedAt: NOW - 91_000 }
 
 function started(given: PlanInput): string[] {
   return plan(given).starts.map(
-    ({ model, count, places, newResident }) =>
-      `${newResident ? 'load ' : ''}${model ?? 'job'} x${count} on ${places.map(({ device }) => device).join('+')}`,
+    ({ model, count, deviceUses, newResident }) =>
+      `${newResident ? 'load ' : ''}${model ?? 'job'} x${count} on ${deviceUses.map(({ device }) => device).join('+')}`,
   )
 }
 
@@ -95,7 +95,7 @@ test('a model is loaded for the job that needs it, with its memory charged once'
       classId: given.queues[0]!.classId,
       count: 3,
       model: 'A',
-      places: [{ budget: 'vram', device: 'a', resident: 20, perJob: 1 }],
+      deviceUses: [{ budget: 'vram', device: 'a', resident: 20, perJob: 1 }],
       newResident: true,
     },
   ])
@@ -512,7 +512,7 @@ test('without a model, what each job adds counts with what it uses, as the claim
   const given = (licences: number) => input({ shared: new Map([['licences', licences]]), queues: [jobs] })
 
   expect(plan(given(100)).starts).toMatchObject([
-    { count: 3, places: [{ budget: 'vram', device: 'a', resident: 0, perJob: 8 }] },
+    { count: 3, deviceUses: [{ budget: 'vram', device: 'a', resident: 0, perJob: 8 }] },
   ])
   expect(started(given(1))).toEqual([])
 })

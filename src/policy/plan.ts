@@ -8,7 +8,7 @@ import type { PlanInput } from './plan-input.ts'
 import { paysAnother, servingCopies } from './replicate.ts'
 import { startOnCopy, startOnDevices } from './start-jobs.ts'
 
-export type { Place, Plan, Start, Unload, Verdict } from './decision.ts'
+export type { DeviceUse, Plan, Start, Unload, Verdict } from './decision.ts'
 
 /**
  * Decides what a worker starts, loads and unloads now.

@@ -1,4 +1,4 @@
-import type { Place, Start } from './decision.ts'
+import type { DeviceUse, Start } from './decision.ts'
 import type { Demand, Queue } from './demand.ts'
 import type { Placement } from './pack.ts'
 import { type Copy, type DeviceBudget, type PlacementState, roomBeside, roomFor } from './placement-state.ts'
@@ -21,7 +21,7 @@ export function startOnCopy(state: PlacementState, demand: Demand, copy: Copy): 
     classId: queue.view.classId,
     count,
     model: demand.model,
-    places: copy.shares.map(({ budget, device, amount }) => ({
+    deviceUses: copy.shares.map(({ budget, device, amount }) => ({
       budget,
       device,
       resident: copy.view === undefined ? amount : 0,
@@ -91,13 +91,13 @@ export function startOnDevices(
   takeShared(state, queue, count)
   state.free -= count
   queue.left -= count
-  const places: Place[] = placements.map(({ deviceBudget, need }) => ({
+  const deviceUses: DeviceUse[] = placements.map(({ deviceBudget, need }) => ({
     budget: deviceBudget.budget,
     device: deviceBudget.device,
     resident: 0,
     perJob: need.perJob,
   }))
-  return { classId: queue.view.classId, count, model: null, places, newResident: false }
+  return { classId: queue.view.classId, count, model: null, deviceUses, newResident: false }
 }
 
 /** How often an amount goes into a room. Not once too often because of rounding. */

@@ -30,7 +30,7 @@ export interface Failure {
   /** The job that is retried for it. */
   readonly rootId: string
   /** In microseconds, with its id: where to go on. */
-  readonly place: string
+  readonly position: string
 }
 
 // The newest failures along their index, whatever is looked for among them. Errors that are the same are made one before
@@ -73,12 +73,12 @@ const LIST = statement(
      ${LOOK} and ($5::bigint is null or (o.finished_at, o.id) < (timestamptz 'epoch' + $5 * interval '1 microsecond', $6::bigint))
       order by o.finished_at desc, o.id desc limit $7
    )
-   select f.id, f.root_id as "rootId", f.place, e.looked, e.last
+   select f.id, f.root_id as "rootId", f.position, e.looked, e.last
      from (select count(*)::integer as looked,
                   (array_agg((extract(epoch from k.finished_at) * 1000000)::bigint || '.' || k.id order by k.finished_at, k.id))[1] as last
              from looked k) e
      left join (
-       select l.id, l.root_id, (extract(epoch from l.finished_at) * 1000000)::bigint || '.' || l.id as place, l.finished_at
+       select l.id, l.root_id, (extract(epoch from l.finished_at) * 1000000)::bigint || '.' || l.id as position, l.finished_at
          from looked l where l.fits and left(md5(sluice.error_pattern_v1(l.error)), 12) = $8
         order by l.finished_at desc, l.id desc limit $9) f on true
     order by f.finished_at desc, f.id desc`,
@@ -103,7 +103,7 @@ export async function groupFailures(
 /**
  * Failures of one group, the newest first, at most `limit` among the next `look`.
  *
- * @param after The place of the last one known.
+ * @param after The position of the last one known.
  * @returns `next`: where to go on; `null` when nothing is left.
  */
 export async function listFailures(
@@ -120,6 +120,6 @@ export async function listFailures(
   const rows = await db.run<Row>(LIST, values)
   const { looked, last } = rows[0]!
   const failures = rows.flatMap(({ looked: _, last: __, ...row }) => (row.id === null ? [] : [row]))
-  if (failures.length === limit) return { failures, next: failures.at(-1)!.place }
+  if (failures.length === limit) return { failures, next: failures.at(-1)!.position }
   return { failures, next: looked < look ? null : last }
 }

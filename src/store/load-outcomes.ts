@@ -2,7 +2,7 @@ import { type Queryable, statement } from '../db/database.ts'
 
 export interface Outcome {
   readonly parent: string
-  readonly place: number
+  readonly index: number
   readonly result: unknown
   /** Bytes of the result where that is more than is loaded. */
   readonly tooLarge: number | null
@@ -30,9 +30,9 @@ const LOAD = statement(
                                                     cross join lateral (select o.result from sluice.outcomes o where o.id = k.id offset 0) e
                                                     where k.parent_id = j.id and k.superseded_at is null)
                  else octet_length(o.result::text) end as bytes
-       from unnest($1::bigint[], $2::integer[]) with ordinality w(parent, place, turn)
+       from unnest($1::bigint[], $2::integer[]) with ordinality w(parent, index, turn)
       cross join lateral (select d.id, d.idx, d.composite from sluice.job_data d
-                           where d.parent_id = w.parent and d.idx = w.place and d.superseded_at is null offset 0) j
+                           where d.parent_id = w.parent and d.idx = w.index and d.superseded_at is null offset 0) j
        left join lateral (select o.error, o.result from sluice.outcomes o where o.id = j.id offset 0) o on true
       cross join lateral (
         select case j.composite when 'fanout'
@@ -47,7 +47,7 @@ const LOAD = statement(
      -- Of one parent, all rows have the same sum.
      select s.*, sum(s.bytes) filter (where s.upto <= $3) over (order by s.first) as through from summed s
    )
-   select s.parent, s.idx as place, s.error, case when s.upto > $3 then s.bytes::float8 end as "tooLarge",
+   select s.parent, s.idx as index, s.error, case when s.upto > $3 then s.bytes::float8 end as "tooLarge",
           case when s.upto > $3 then null
                when s.composite = 'fanout'
                then (select coalesce((select jsonb_agg(e.result order by k.idx) from sluice.job_data k
@@ -59,17 +59,17 @@ const LOAD = statement(
 )
 
 /**
- * Results and errors of children, given by parent and place: of the first parents as many as `maxBytes` hold, of the others nothing. Where
+ * Results and errors of children, given by parent and index: of the first parents as many as `maxBytes` hold, of the others nothing. Where
  * the results of one parent are larger together, its smaller ones come, and of the others only how large they are.
  */
 export async function loadOutcomes(
   db: Queryable,
-  wanted: readonly { readonly parent: string; readonly place: number }[],
+  wanted: readonly { readonly parent: string; readonly index: number }[],
   maxBytes = MAX_OUTCOME_BYTES,
 ): Promise<Outcome[]> {
   return db.run<Outcome & Record<string, unknown>>(LOAD, [
     wanted.map((each) => each.parent),
-    wanted.map((each) => each.place),
+    wanted.map((each) => each.index),
     maxBytes,
     NOT_MEASURED,
     BEST_COMPRESSION,

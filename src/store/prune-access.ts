@@ -13,7 +13,7 @@ const AUDIT = statement(
    )
    select count(*)::integer as pruned from gone`,
 )
-// Every submission over HTTP writes a line, at its full rate: they go with their jobs. What stays is passed over, so a place is
+// Every submission over HTTP writes a line, at its full rate: they go with their jobs. What stays is passed over, so a cursor is
 // kept; an index of submissions would be written with each of them.
 const SUBMISSIONS = statement(
   'prune_submissions',
@@ -24,7 +24,7 @@ const SUBMISSIONS = statement(
    ), gone as (
      delete from sluice.audit a using seen s where a.id = s.id and s.old and s.action = 'job.submit' returning a.id
    )
-   select (select count(*) from gone)::integer as pruned, coalesce((select max(s.id) from seen s where s.old), $1::bigint) as place,
+   select (select count(*) from gone)::integer as pruned, coalesce((select max(s.id) from seen s where s.old), $1::bigint) as cursor,
           (select count(*) = $2 and bool_and(s.old) from seen s) as more`,
 )
 const SESSIONS = statement(
@@ -44,17 +44,17 @@ export async function pruneAudit(db: Queryable, window: number): Promise<number>
 /** Where `pruneSubmissions` stopped, and whether it should go on. */
 export interface SubmissionsPruned {
   readonly pruned: number
-  readonly place: string
+  readonly cursor: string
   readonly more: boolean
 }
 
-/** Deletes those of the `window` audit entries after `place` that are of submissions older than the retention of jobs. */
+/** Deletes those of the `window` audit entries after `cursor` that are of submissions older than the retention of jobs. */
 export async function pruneSubmissions(
   db: Queryable,
-  place: string,
+  cursor: string,
   window: number,
 ): Promise<SubmissionsPruned> {
-  return (await db.run<SubmissionsPruned & Record<string, unknown>>(SUBMISSIONS, [place, window]))[0]!
+  return (await db.run<SubmissionsPruned & Record<string, unknown>>(SUBMISSIONS, [cursor, window]))[0]!
 }
 
 /** Deletes sessions and tokens that have expired. */

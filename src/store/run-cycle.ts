@@ -53,7 +53,7 @@ export interface CycleArguments {
 
 const CYCLE = statement(
   'run_cycle',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, place, assigned, report
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, devices, assigned, report
      from sluice.cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`,
 )
 
@@ -68,7 +68,7 @@ export interface CycleRows {
 
 const STEADY = statement(
   'run_steady_cycle',
-  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, place, assigned, report
+  `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, devices, assigned, report
      from sluice.steady_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
 )
 

@@ -200,7 +200,7 @@ const NO_CHANGES: ReadonlySet<string> = new Set([
   ...[
     'services',
     'access',
-    'place',
+    'address',
     'databaseUrl',
     'job',
     'getJob',
@@ -469,9 +469,13 @@ test('keeps the audit for a year by default, and lines of submissions as long as
   expect(await pruneAudit(db, 10)).toBe(1)
   const first = await pruneSubmissions(db, '0', 4)
   expect(first).toMatchObject({ pruned: 1, more: true })
-  const second = await pruneSubmissions(db, first.place, 4)
+  const second = await pruneSubmissions(db, first.cursor, 4)
   expect(second).toMatchObject({ pruned: 4, more: true })
-  expect(await pruneSubmissions(db, second.place, 4)).toEqual({ pruned: 0, more: false, place: second.place })
+  expect(await pruneSubmissions(db, second.cursor, 4)).toEqual({
+    pruned: 0,
+    more: false,
+    cursor: second.cursor,
+  })
   expect(await state.countAudit(database.sql)).toEqual({ 'lane.change': 3, 'job.submit': 2 })
 })
 

@@ -497,7 +497,7 @@ test('following moved tasks ends its tick without progress, after 20 batches, an
   await lockSweep(client)
   let statements = 0
   const counting = {
-    place: db.place,
+    address: db.address,
     run: ((statement, values) => {
       if (++statements > 100) throw new Error('the tick does not end')
       return db.run(statement, values)
@@ -509,7 +509,7 @@ test('following moved tasks ends its tick without progress, after 20 batches, an
 
   statements = 0
   const endless = {
-    place: db.place,
+    address: db.address,
     run: async () => [{ moved: ++statements, changed: 0, more: true }] as never[],
   }
   await follow.run({ ...context, db: endless })

@@ -36,7 +36,7 @@ async function cost(ask: (tx: Queryable) => Promise<unknown>): Promise<number> {
 
 test('reads the results of children without reading those of other workflows, with a plan cached on empty tables', async () => {
   const wanted = (among: readonly string[]) =>
-    among.flatMap((parent) => [0, 1].map((place) => ({ parent, place })))
+    among.flatMap((parent) => [0, 1].map((index) => ({ parent, index })))
   // A prepared statement gets its lasting plan after five runs.
   for (let run = 0; run < 8; run++) await loadOutcomes(db, wanted(['1', '2', '3']))
 
@@ -53,19 +53,19 @@ test('reads the results of children without reading those of other workflows, wi
     [parents],
   )
   const asked = parents.slice(0, 200)
-  let results: readonly { readonly parent: string; readonly place: number; readonly result: unknown }[] = []
+  let results: readonly { readonly parent: string; readonly index: number; readonly result: unknown }[] = []
   const read = await cost(async (tx) => {
     results = await loadOutcomes(tx, wanted(asked))
   })
   expect(results).toHaveLength(2 * asked.length)
-  expect(results.every(({ place, result }) => result === place)).toBe(true)
+  expect(results.every(({ index, result }) => result === index)).toBe(true)
   expect(read).toBeLessThanOrEqual(2 * results.length)
 })
 
 /** As `sluice.cycle_v1` calls it, with its settings. */
 const PASS = statement(
   'probe_pass_places',
-  `select p.picked from sluice.pass_places_v1($1::bigint[], array_fill(0, array[cardinality($1::bigint[])]), '{}', '{}', '{}', '{}', 0, '{}') p`,
+  `select p.picked from sluice.pass_window_slots_v1($1::bigint[], array_fill(0, array[cardinality($1::bigint[])]), '{}', '{}', '{}', '{}', 0, '{}') p`,
 )
 const CYCLE = [
   'plan_cache_mode = force_generic_plan',

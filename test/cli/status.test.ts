@@ -115,7 +115,7 @@ describe('on a terminal', () => {
     const noop = task({ name: 'noop', run: () => null })
     const app = await apps.open({ tasks: [noop] })
     const system = {
-      place: 'here',
+      address: 'here',
       listJobs: (filter: object) => app.listJobs(filter),
       listTasks: () => app.listTasks(),
       listLanes: () => app.listLanes(),
@@ -144,7 +144,7 @@ describe('on a terminal', () => {
   test('a view that fails later stays, with the error below it', async () => {
     let calls = 0
     const system = {
-      place: 'here',
+      address: 'here',
       listJobs: async () => {
         if (++calls > 1) throw new Error('the database is away')
         return []

@@ -93,10 +93,10 @@ test('a workflow that calls itself ends at the deepest level, and one that calls
 })
 
 test('results that are too large together come one workflow after the other, and of one the small ones only', async () => {
-  const wanted: { parent: string; place: number }[] = []
+  const wanted: { parent: string; index: number }[] = []
   for (let n = 0; n < 3; n++) {
     const { id } = await run('sum', ['x'.repeat(100_000), 'y'.repeat(100_000)])
-    wanted.push({ parent: id, place: 0 }, { parent: id, place: 1 })
+    wanted.push({ parent: id, index: 0 }, { parent: id, index: 1 })
   }
   const load = (bytes: number) => loadOutcomes(server.app.services.calls, wanted, bytes)
   const [first, second] = [...new Set(wanted.map(({ parent }) => parent))]
@@ -105,11 +105,11 @@ test('results that are too large together come one workflow after the other, and
   expect(new Set((await load(450_000)).map(({ parent }) => parent))).toEqual(new Set([first, second]))
   const little = await load(5000)
   expect(
-    little.map(({ place, result, tooLarge }) => ({ place, result, isTooLarge: tooLarge !== null })),
+    little.map(({ index, result, tooLarge }) => ({ index, result, isTooLarge: tooLarge !== null })),
   ).toEqual(
     expect.arrayContaining([
-      { place: 0, result: null, isTooLarge: true },
-      { place: 1, result: 1, isTooLarge: false },
+      { index: 0, result: null, isTooLarge: true },
+      { index: 1, result: 1, isTooLarge: false },
     ]),
   )
 })

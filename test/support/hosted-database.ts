@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { findBinaries } from '../../src/db/embedded/binaries.ts'
-import { findPlace } from '../../src/db/embedded/place.ts'
+import { findFolders } from '../../src/db/embedded/folders.ts'
 import { createCluster, DATABASE, PORT, USER } from '../../src/db/embedded/server.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import type { Sql } from './database.ts'
@@ -29,25 +29,25 @@ export async function startHostedDatabase(network: HostNetwork, host: string): P
   const folder = await mkdtemp(join(tmpdir(), 'sluice-host-'))
   // Open to the account the server runs as.
   await chmod(folder, 0o755)
-  const place = await findPlace(folder)
-  const binaries = await findBinaries(place)
-  await createCluster(place, binaries, () => {})
-  await appendFile(join(place.cluster, 'pg_hba.conf'), `host all all ${network.range} trust\n`)
+  const folders = await findFolders(folder)
+  const binaries = await findBinaries(folders)
+  await createCluster(folders, binaries, () => {})
+  await appendFile(join(folders.cluster, 'pg_hba.conf'), `host all all ${network.range} trust\n`)
   const settings = {
     listen_addresses: network.addressOf(host),
-    unix_socket_directories: place.run,
+    unix_socket_directories: folders.run,
     port: String(PORT),
     wal_level: 'logical',
     max_connections: '100',
   }
   const account =
-    place.account === undefined
+    folders.account === undefined
       ? []
-      : ['setpriv', `--reuid=${place.account.uid}`, `--regid=${place.account.gid}`, '--clear-groups']
+      : ['setpriv', `--reuid=${folders.account.uid}`, `--regid=${folders.account.gid}`, '--clear-groups']
   const [program, ...args] = [
     ...network.on(host),
     ...account,
-    ...[binaries.postgres, '-D', place.cluster],
+    ...[binaries.postgres, '-D', folders.cluster],
     ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
   ]
   const server = spawn(program!, args, { cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] })
@@ -55,7 +55,7 @@ export async function startHostedDatabase(network: HostNetwork, host: string): P
   server.stderr.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-10_000)
   })
-  const socketUrl = `postgres:///${DATABASE}?host=${encodeURIComponent(place.run)}&port=${PORT}&user=${USER}`
+  const socketUrl = `postgres:///${DATABASE}?host=${encodeURIComponent(folders.run)}&port=${PORT}&user=${USER}`
   const client = new pg.Client(socketUrl)
   client.on('error', () => {})
   let last: Promise<unknown> = Promise.resolve()

@@ -1,6 +1,6 @@
 -- The part of a cycle that is about budgets. Under the locks of the devices it draws from it notes what became of models, then takes
 -- what was planned as far as it fits now. Locks the jobs it takes in the queue; the cycle starts them.
---   starts   [{class, count, model, new, places: [{budget, device, resident, perJob}], shared: {budget: amount}, expressed}]
+--   starts   [{class, count, model, new, deviceUses: [{budget, device, resident, perJob}], shared: {budget: amount}, expressed}]
 --   loaded   [{model, devices, loadMs, observed}], unloaded [{model, device}], ran [{model, jobs, totalMs}]: what this worker says
 --   idle     [{model, devices}] copies of its own whose last job ends here
 --   unload   [{worker, model, devices}] copies that have to make room
@@ -13,9 +13,9 @@
 -- devices of this worker is.
 --   counts   beside p_classes: how many to take of each; 0 for a class that was planned, once that is taken
 --   lanes    run more by what is taken
---   picked, places   the jobs to start, and on which devices
+--   picked, devices  the jobs to start, and on which devices
 create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes sluice.cycle_class_v1[],
-                                                    inout counts integer[], inout lanes sluice.cycle_lane_v1[], out picked tid[], out places jsonb)
+                                                    inout counts integer[], inout lanes sluice.cycle_lane_v1[], out picked tid[], out devices jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -42,12 +42,12 @@ declare
   v_copy     text;
   v_late     bigint[] := '{}';   -- jobs past their start deadline: they fail instead of starting
 begin
-  picked := '{}'; places := '{}';
+  picked := '{}'; devices := '{}';
   if p_budget ? 'oom' then
     perform sluice.raise_jobs_v1(p_worker, p_budget -> 'oom');
   end if;
   perform 1 from sluice.devices d
-    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].places[*]') p
+    where d.key = any (array(select p ->> 'device' from jsonb_path_query(p_budget, '$.starts[*].deviceUses[*]') p
                              union select jsonb_path_query(p_budget, '$.*[*].devices[*]') #>> '{}'
                              union select p ->> 'device' from jsonb_path_query(p_budget, '$.unloaded[*]') p))
        or d.key = '' and d.budget = any (array(select s.budget from jsonb_path_query(p_budget, '$.starts[*].shared') x,
@@ -92,9 +92,9 @@ begin
       for i in 0 .. jsonb_array_length(v_starts) - 1 loop
         v_start := v_starts -> i;
         continue when (v_start ->> 'count')::integer <= 0 or v_job.uses is null and (v_start ->> 'expressed')::boolean;
-        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'places') p;
+        select jsonb_agg(distinct p ->> 'device') into v_devices from jsonb_array_elements(v_start -> 'deviceUses') p;
         v_first := false;
-        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'places') > 0 then
+        if v_start ->> 'model' is not null and jsonb_array_length(v_start -> 'deviceUses') > 0 then
           v_copy := (v_start ->> 'model') || chr(31) || v_devices::text;
           if not v_copy = any (v_opened) then
             select count(*) filter (where r.unloading_at is not null) as unloading, count(*) as present into v_row
@@ -126,7 +126,7 @@ begin
         end if;
         picked := picked || v_job.ctid;
         lanes[p_classes[v_ord].lane].run := lanes[p_classes[v_ord].lane].run + 1;
-        places := places || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
+        devices := devices || jsonb_build_object(v_job.id::text, coalesce(v_devices, '[]'));
         -- A task that has just lost its uses draws nothing: without coalesce nobody's would be written.
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
                                                                         'device', d.device,
@@ -144,7 +144,7 @@ begin
   end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
   select p_worker, c ->> 'model', p.device, p.budget, p.resident, array(select jsonb_array_elements_text(c -> 'devices') x order by x), p_now
-    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'places') as p(budget text, device text, resident double precision);
+    from jsonb_array_elements(v_copies) c, jsonb_to_recordset(c -> 'deviceUses') as p(budget text, device text, resident double precision);
   insert into sluice.reservations (worker_id, job_id, attempt, budget, device, amount)
   select p_worker, r.* from jsonb_to_recordset(v_new) as r(job bigint, attempt integer, budget text, device text, amount double precision);
 end $$;

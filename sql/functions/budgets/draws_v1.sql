@@ -7,7 +7,7 @@ language sql stable as $$
          case when p_first then p.resident else 0 end
          + case when p_uses is null then p."perJob"
                 else o.amount end
-    from jsonb_to_recordset(p_start -> 'places') as p(budget text, device text, resident double precision, "perJob" double precision)
+    from jsonb_to_recordset(p_start -> 'deviceUses') as p(budget text, device text, resident double precision, "perJob" double precision)
    cross join lateral (
      select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
                  then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount

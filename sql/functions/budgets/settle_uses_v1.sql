@@ -7,7 +7,7 @@ declare
   v_ids     bigint[];   -- those that fail
   v_errors  text[];
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
 begin
   with given as materialized (
     select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
@@ -27,11 +27,11 @@ begin
     return v_count;
   end if;
   select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null)
-    into v_parents, v_places
+    into v_parents, v_idxs
     from (select f.error, array_agg(f.id) as ids from unnest(v_ids, v_errors) f(id, error) group by f.error) g
    cross join lateral sluice.end_queued_v1(g.ids, 'failed', g.error) e;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
+    perform sluice.children_ended_v1(v_parents, v_idxs, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
   end if;
   perform pg_notify('sluice', 'done');
   return v_count;

@@ -22,7 +22,7 @@ begin
   v_counts := sluice.count_by_class_v1(p_ready, lanes);
   if p_budget is not null then
     v_part := sluice.claim_budgeted_v1(p_worker, p_now, p_budget, p_ready, v_counts, lanes);
-    lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.places;
+    lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.devices;
   end if;
   v_part := sluice.pick_v1(p_now, p_ready, v_counts, lanes);
   lanes := v_part.lanes; picked := coalesce(picked || v_part.picked, '{}');

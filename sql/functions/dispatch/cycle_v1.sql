@@ -46,7 +46,7 @@ create or replace function sluice.cycle_v1(
   p_ordered boolean,       -- there are other workers, and some may come before this one
   p_hears boolean          -- it hears hints
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamptz, key text,
-                 tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
+                 tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean, report jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off
@@ -68,8 +68,8 @@ declare
   v_others   sluice.cycle_class_v1[];     -- what other workers wait for and this one does not serve
   v_part     record;                   -- what a part of the cycle answers
   v_may      record;
-  v_parents  bigint[];                 -- of the children that completed, and their places
-  v_places   integer[];
+  v_parents  bigint[];                 -- of the children that completed, and their indexes
+  v_idxs     integer[];
   v_ids      integer[];                -- classes that are ready
   v_rows     tid[];                    -- jobs to assign
   v_ahead    integer;
@@ -119,7 +119,7 @@ begin
   if v_reports or p_begun is not null then
     v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_may.is_waited_for);
-    v_whole := v_part.is_whole; v_parents := v_part.parents; v_places := v_part.places;
+    v_whole := v_part.is_whole; v_parents := v_part.parents; v_idxs := v_part.idxs;
   end if;
   v_free := case when v_whole then v_may.free else 0 end;
 
@@ -133,13 +133,13 @@ begin
   v_lanes := v_part.lanes; v_others := v_part.others;
   if v_parents is not null then
     v_lane := array(select array_position(v_names, p_lanes[c.lane]) from unnest(p_class_lane) with ordinality c(lane, ord) order by c.ord);
-    v_part := sluice.pass_places_v1(v_parents, v_places, p_classes, v_lane, v_ready, v_lanes, v_free, v_most);
+    v_part := sluice.pass_window_slots_v1(v_parents, v_idxs, p_classes, v_lane, v_ready, v_lanes, v_free, v_most);
     v_lanes := v_part.lanes; v_free := v_part.free; v_most := v_part.most;
     if v_part.picked <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, p_classes) s;
       v_seq := v_seq + sluice.count_claims_v1(v_part.picked, cardinality(p_classes));
     end if;
-    perform sluice.children_ended_v1(v_parents, v_places,
+    perform sluice.children_ended_v1(v_parents, v_idxs,
                                      array_fill('completed'::sluice.job_state, array[cardinality(v_parents)]), v_part.started);
     if v_free > 0 then
       -- Jobs that their endings made ready are looked at too.

@@ -15,7 +15,7 @@ declare
   v_seqs    bigint[] := array(select e.seq from jsonb_to_recordset(p_endings) as e(seq bigint));
   v_ids     bigint[];
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
   v_states  sluice.job_state[];
   v_ready   boolean;       -- some are ready again
 begin
@@ -76,7 +76,7 @@ begin
   )
   select array_agg(j.id), array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final),
          array_agg(j.next) filter (where j.final), bool_or(j.next = 'ready')
-    into v_ids, v_parents, v_places, v_states, v_ready
+    into v_ids, v_parents, v_idxs, v_states, v_ready
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_ids is not null then
     perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_ids);
@@ -85,7 +85,7 @@ begin
     perform sluice.hint_v1('ready', 'soon');
   end if;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
   return coalesce(cardinality(v_ids), 0);
 end $$;

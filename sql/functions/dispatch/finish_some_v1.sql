@@ -3,7 +3,7 @@
 --   p_over  claims to leave out, or null
 create or replace function sluice.finish_some_v1(p_worker bigint, p_now timestamptz, p_over bigint[], p_seqs bigint[], p_ids bigint[],
                                                  p_results jsonb, p_ran double precision[], out ended integer, out parents bigint[],
-                                                 out places integer[], out keyed bigint[])
+                                                 out idxs integer[], out keyed bigint[])
 language plpgsql as $$
 declare
   v_seqs bigint[];
@@ -32,7 +32,7 @@ begin
   )
   select count(*)::integer, array_agg(d.parent_id) filter (where d.parent_id is not null), array_agg(d.idx) filter (where d.parent_id is not null),
          array_agg(d.id) filter (where d.keyed), array_agg(distinct d.seq), array_agg(d.id)
-    into ended, parents, places, keyed, v_seqs, v_done from done d;
+    into ended, parents, idxs, keyed, v_seqs, v_done from done d;
   if v_done is not null then
     perform sluice.remove_from_claims_v1(p_worker, v_seqs, v_done);
   end if;

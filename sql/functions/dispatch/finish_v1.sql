@@ -1,12 +1,12 @@
 -- Records completed attempts: their outcomes are written, and they leave their claims. Answers how many there were, and of those with a
--- parent the parent and the place. Claims whose jobs all end here, and are named one after the other in their order, are deleted without a
+-- parent the parent and the idx. Claims whose jobs all end here, and are named one after the other in their order, are deleted without a
 -- search for each job.
 -- The caller has locked the claims, by a statement of its own.
 --   p_seqs     beside p_ids: the claim of each
 --   p_results  what they returned, in the order of p_ids; null: none returned anything
 --   p_ran      for how many milliseconds they have run, in the order of p_ids; null: since they were claimed
 create or replace function sluice.finish_v1(p_worker bigint, p_now timestamptz, p_seqs bigint[], p_ids bigint[], p_results jsonb,
-                                            p_ran double precision[], out ended integer, out parents bigint[], out places integer[])
+                                            p_ran double precision[], out ended integer, out parents bigint[], out idxs integer[])
 language plpgsql as $$
 declare
   v_over  bigint[];   -- claims that are over
@@ -37,12 +37,12 @@ begin
          (select array_agg(j.idx) from over p cross join lateral unnest(p.parents, p.idxs) j(parent_id, idx)
            where p.parents is not null and j.parent_id is not null),
          (select array_agg(j.id) from over p cross join lateral unnest(p.ids, p.keyed) j(id, keyed) where p.keyed is not null and j.keyed)
-    into ended, v_over, parents, places, v_keyed from over c;
+    into ended, v_over, parents, idxs, v_keyed from over c;
   if ended < cardinality(p_ids) then
     v_rest := sluice.finish_some_v1(p_worker, p_now, v_over, p_seqs, p_ids, p_results, p_ran);
     ended := ended + v_rest.ended;
     parents := nullif(parents || v_rest.parents, '{}');
-    places := nullif(places || v_rest.places, '{}');
+    idxs := nullif(idxs || v_rest.idxs, '{}');
     v_keyed := v_keyed || v_rest.keyed;
   end if;
   if v_keyed is not null then

@@ -1,9 +1,9 @@
 -- Records what a worker reports: assigned jobs that have started, and attempts that ended. Tells processes that wait if p_hint says so.
 --   is_whole         the worker held all that it sent
---   parents, places  of the children that completed
+--   parents, idxs  of the children that completed
 create or replace function sluice.record_v1(
   p_worker bigint, p_now timestamptz, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb,
-  p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, out is_whole boolean, out parents bigint[], out places integer[])
+  p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, out is_whole boolean, out parents bigint[], out idxs integer[])
 language plpgsql as $$
 declare
   v_seqs  bigint[] := p_begun_seqs || p_done_seqs;
@@ -25,7 +25,7 @@ begin
   end if;
   if p_done is not null then
     v_done := sluice.finish_v1(p_worker, p_now, p_done_seqs, p_done, p_results, p_ran);
-    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; places := v_done.places;
+    v_ended := coalesce(v_ended, 0) + v_done.ended; parents := v_done.parents; idxs := v_done.idxs;
   end if;
   is_whole := coalesce(v_ended, 0) = coalesce(cardinality(p_done), 0) + coalesce(jsonb_array_length(p_endings), 0)
     and coalesce(v_begun, 0) = coalesce(cardinality(p_begun), 0);

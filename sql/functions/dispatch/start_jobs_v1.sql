@@ -1,15 +1,15 @@
 -- Moves jobs from the queue into claims of a worker. The caller has locked the rows of the queue, and knows that there are slots for those that
--- start. The place in a window that a waiting job is started in makes it ready at the same time. Answers what a worker has to know of each job. The
+-- start. The window slot that a waiting job is started in makes it ready at the same time. Answers what a worker has to know of each job. The
 -- rows are in the order of p_rows if hash and merge joins are off, as they are in a cycle.
 --   p_seq      claims are numbered from here on: sluice.count_claims_v1. Close to the clock, so that a cycle carried out later has higher numbers
 --   p_classes  the classes that p_rows may be of; null: they are looked up
 --   p_skip     a job that was ready before it skips the number of an attempt
---   p_places   {id: [device]} jobs that draw from budgets. Such claims are never forgotten, so they skip no number
+--   p_devices   {id: [device]} jobs that draw from budgets. Such claims are never forgotten, so they skip no number
 --   p_start    how many start now, in their order; the others are assigned. Null: all
 create or replace function sluice.start_jobs_v1(p_worker bigint, p_now timestamptz, p_seq bigint, p_rows tid[], p_classes integer[] default null,
-                                                p_skip timestamptz default null, p_places jsonb default null, p_start integer default null)
+                                                p_skip timestamptz default null, p_devices jsonb default null, p_start integer default null)
 returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamptz, key text,
-               tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean)
+               tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -24,7 +24,7 @@ begin
     delete from sluice.queue q using unnest(p_rows) with ordinality r(at, ord) where q.ctid = r.at
     returning q.id, q.class_id, q.failures, q.losses, q.rank, q.keyed, q.error, q.parent_id, q.idx,
            q.attempt + case when p_skip is null then 1
-                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_places ? q.id::text, false) then 2
+                            when q.ready_at < p_skip and q.state <> 'waiting' and not coalesce(p_devices ? q.id::text, false) then 2
                             else 1 end as attempt,
            case q.state when 'waiting' then p_now else q.ready_at end as ready_at,
            -- It starts in time, but a loss must not give it more time than a child that was ready first.
@@ -45,6 +45,6 @@ begin
       from taken t group by t.seq, t.class_id
   )
   select t.id, t.class_id, t.attempt, t.failures, t.rank, d.priority, d.submitted_at, d.key, d.tags, d.input, t.seq, d.policy, d.trace,
-         case when p_places is not null then p_places -> t.id::text end, coalesce(t.assigned, false)
+         case when p_devices is not null then p_devices -> t.id::text end, coalesce(t.assigned, false)
     from taken t join sluice.job_data d on d.id = t.id;
 end $$;

@@ -14,7 +14,7 @@ create or replace function sluice.steady_v1(
   p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean,
   p_others integer[] default '{}', p_other_ranks integer[] default '{}', p_other_afters bigint[] default '{}', p_endings jsonb default null
 ) returns table (id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamptz,
-                 key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, place jsonb, assigned boolean, report jsonb)
+                 key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean, report jsonb)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -70,7 +70,7 @@ begin
                                p_hint and v_see.is_waited_for);
     -- Also where the worker did not hold all that it sent: the others have ended.
     if v_done.parents is not null then
-      perform sluice.children_ended_v1(v_done.parents, v_done.places, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
+      perform sluice.children_ended_v1(v_done.parents, v_done.idxs, array_fill('completed'::sluice.job_state, array[cardinality(v_done.parents)]));
     end if;
     if not v_done.is_whole then
       report := '{"resync": true}';

@@ -9,7 +9,7 @@ set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_merg
 as $$
 declare
   v_parents bigint[];
-  v_places  integer[];
+  v_idxs    integer[];
   v_states  sluice.job_state[];
 begin
   perform sluice.drop_ended_v1(array[p_worker]);
@@ -51,9 +51,9 @@ begin
   select array_agg(j.id), (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
          (count(*) filter (where j.next = 'cancelled'))::integer,
          array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
-    into ids, requeued, failed, cancelled, v_parents, v_places, v_states
+    into ids, requeued, failed, cancelled, v_parents, v_idxs, v_states
     from (select *, parent_id is not null and next > 'running' as final from judged) j;
   if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
 end $$;

@@ -17,10 +17,10 @@ begin
     return v_id;
   end if;
   v_timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
-  delete from sluice.generations g where g.place <> sluice.place_v1();
+  delete from sluice.generations g where g.copy_id <> sluice.copy_id_v1();
   v_copied := found;
-  insert into sluice.generations (place, wait_until, copied, skip_before)
-    select sluice.place_v1(),
+  insert into sluice.generations (copy_id, wait_until, copied, skip_before)
+    select sluice.copy_id_v1(),
            case when k.timeline is distinct from v_timeline and not v_copied
                 then clock_timestamp() + (select max(l.stale_ms) from sluice.lanes l) * interval '1 millisecond' end, v_copied, k.skip_before
       from sluice.watch k

@@ -1,10 +1,10 @@
 -- To be called by whatever ends jobs that have a parent, in the same transaction: one entry per ended child.
 --
--- A place in a fan-out's window goes from the ended child to the next one waiting; the parent's row is only read. While more
--- are in flight than the window allows, since it was made smaller, places are not passed on. What was not passed on is told
--- to the parent. As long as every place is passed on there is nothing to decide, and the parent is told with the next ones.
---   p_started  parents whose child has already been started in the place of one that ended, once for each
-create or replace function sluice.children_ended_v1(p_parents bigint[], p_places integer[], p_states sluice.job_state[],
+-- A slot in a fan-out's window goes from the ended child to the next one waiting; the parent's row is only read. While more
+-- are in flight than the window allows, since it was made smaller, slots are not passed on. What was not passed on is told
+-- to the parent. As long as every slot is passed on there is nothing to decide, and the parent is told with the next ones.
+--   p_started  parents whose child has already been started instead of one that ended, once for each
+create or replace function sluice.children_ended_v1(p_parents bigint[], p_idxs integer[], p_states sluice.job_state[],
                                                     p_started bigint[] default '{}')
 returns void
 language plpgsql
@@ -24,11 +24,11 @@ begin
     from unnest(p_parents, p_states) g(parent, state) where g.parent <> all (v_windowed) group by g.parent;
   v_hint := found;
   for v_row in
-    select g.parent, max(g.place) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
+    select g.parent, max(g.idx) as last, count(*)::integer as ended, count(*) filter (where g.state = 'completed') as completed,
            count(*) filter (where g.state = 'failed') as failed, count(*) filter (where g.state = 'cancelled') as cancelled,
            (select count(*)::integer from unnest(p_started) s where s = g.parent) as started,
            (select c.window_size >= c.tokens and c.closing is null from sluice.composites c where c.job_id = g.parent) as passes
-      from unnest(p_parents, p_places, p_states) g(parent, place, state)
+      from unnest(p_parents, p_idxs, p_states) g(parent, idx, state)
      where g.parent = any (v_windowed) group by g.parent order by g.parent
   loop
     v_passed := v_row.started;

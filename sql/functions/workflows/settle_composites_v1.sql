@@ -4,7 +4,7 @@ create or replace function sluice.settle_composites_v1(p_jobs bigint[], p_batch 
 language plpgsql as $$
 declare
   v_parents   bigint[];
-  v_places    integer[];
+  v_idxs      integer[];
   v_states    sluice.job_state[];
   v_has_roots boolean;
 begin
@@ -26,10 +26,10 @@ begin
   )
   select array_agg(e.parent_id) filter (where e.parent_id is not null), array_agg(e.idx) filter (where e.parent_id is not null),
          array_agg(e.state) filter (where e.parent_id is not null), bool_or(e.parent_id is null)
-    into v_parents, v_places, v_states, v_has_roots from placed e;
+    into v_parents, v_idxs, v_states, v_has_roots from placed e;
   has_parents := v_parents is not null;
   if has_parents then
-    perform sluice.children_ended_v1(v_parents, v_places, v_states);
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
   end if;
   if v_has_roots and exists (select 1 from sluice.waiters w where w.until > p_now) then
     perform pg_notify('sluice', 'done');

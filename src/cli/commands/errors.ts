@@ -37,7 +37,7 @@ function showErrors(world: World, options: ErrorsOptions): Promise<ExitCode> {
       limit: Math.min(limit, MOST),
     })
     if (options.json === true) writeJson(world.out, { groups, looked, complete })
-    else if (groups.length === 0) world.out.line(`no failed jobs in ${system.place}`)
+    else if (groups.length === 0) world.out.line(`no failed jobs in ${system.address}`)
     else {
       writeTable(world.out, columns(world.now().getTime()), groups)
       if (!complete) world.out.line(`of the newest ${count(looked, 'failure')}; there are older ones`)

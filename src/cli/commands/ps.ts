@@ -70,11 +70,11 @@ async function listJobs(world: World, system: System, options: PsOptions): Promi
     return EXIT.done
   }
   if (jobs.length === 0) {
-    const { place } = system
+    const { address } = system
     const nothing =
       status === ACTIVE_STATUSES
-        ? `no job is waiting or running in ${place}; --all shows finished ones`
-        : `no such jobs in ${place}`
+        ? `no job is waiting or running in ${address}; --all shows finished ones`
+        : `no such jobs in ${address}`
     const mayBeSteps =
       options.steps !== true && !unknown && (options.task !== undefined || options.lane !== undefined)
     world.out.line(`${nothing}${mayBeSteps ? ' (steps of workflows are not listed: add --steps)' : ''}`)

@@ -20,7 +20,7 @@ function top(world: World, options: CommonOptions): Promise<ExitCode> {
   return watch(world, options, 'sluice top', 'sluice status prints the system once', async (out, system) => {
     const snapshot = await system.snapshot()
     const running = await system.listJobs({ status: ['running'], children: true, limit: MOST_JOBS })
-    out.line(`${painter(out)('bold', 'sluice top')}  ${system.place}  ${snapshot.at.toISOString()}`)
+    out.line(`${painter(out)('bold', 'sluice top')}  ${system.address}  ${snapshot.at.toISOString()}`)
     out.line()
     writeStatus(out, snapshot)
     if (running.length === 0) return

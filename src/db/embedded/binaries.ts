@@ -2,7 +2,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink
 import { createRequire } from 'node:module'
 import { basename, dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../../errors.ts'
-import type { Place } from './place.ts'
+import type { EmbeddedFolders } from './folders.ts'
 import { succeeds } from './run-as.ts'
 
 /** Programs of PostgreSQL that this machine, and the server's account, can run. */
@@ -32,7 +32,7 @@ interface Link {
  *
  * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` when there is no package for this platform.
  */
-export async function findBinaries(place: Place): Promise<Binaries> {
+export async function findBinaries(folders: EmbeddedFolders): Promise<Binaries> {
   const root = requirePackage()
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
   const links = await readLinks(root)
@@ -41,8 +41,8 @@ export async function findBinaries(place: Place): Promise<Binaries> {
     () => true,
     () => false,
   )
-  const reachable = complete && (place.account === undefined || (await runs(root, place)))
-  const folder = reachable ? root : await copyOnce(root, links, join(place.binaries, `server-${version}`))
+  const reachable = complete && (folders.account === undefined || (await runs(root, folders)))
+  const folder = reachable ? root : await copyOnce(root, links, join(folders.binaries, `server-${version}`))
 
   const native = join(folder, 'native')
   return {
@@ -94,8 +94,8 @@ async function createLinks(root: string, links: readonly Link[]): Promise<void> 
   }
 }
 
-async function runs(root: string, place: Place): Promise<boolean> {
-  return succeeds(join(root, 'native', 'bin', 'initdb'), ['--version'], place.account)
+async function runs(root: string, folders: EmbeddedFolders): Promise<boolean> {
+  return succeeds(join(root, 'native', 'bin', 'initdb'), ['--version'], folders.account)
 }
 
 /** Copies beside the goal and renames, so that no process ever sees half a copy. */

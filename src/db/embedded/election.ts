@@ -3,7 +3,7 @@ import { lchown, readdir, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Place } from './place.ts'
+import type { EmbeddedFolders } from './folders.ts'
 
 /**
  * Who keeps the server of a folder, decided without locks that could go stale.
@@ -36,7 +36,7 @@ const PATIENCE_MS = 5_000
 const BUSY_MS = 20
 
 /** @returns undefined when another keeper was, or is being, elected. */
-export async function standForElection(place: Place): Promise<Elected | undefined> {
+export async function standForElection(folders: EmbeddedFolders): Promise<Elected | undefined> {
   const waiting: Socket[] = []
   let accept = (socket: Socket): void => {
     waiting.push(socket)
@@ -46,14 +46,14 @@ export async function standForElection(place: Place): Promise<Elected | undefine
     socket.on('error', () => {})
     accept(socket)
   })
-  const path = await publish(server, place)
+  const path = await publish(server, folders)
   const withdraw = async (): Promise<void> => {
     await rm(path, { force: true })
     server.close()
     for (const socket of waiting) socket.destroy()
   }
 
-  if (!(await beatsAllOthers(place.run, basename(path)))) {
+  if (!(await beatsAllOthers(folders.run, basename(path)))) {
     await withdraw()
     return undefined
   }
@@ -94,7 +94,7 @@ export function reach(path: string): Promise<Socket | undefined> {
 }
 
 /** The name appears only once somebody listens behind it: there is no moment to be taken for dead. */
-async function publish(server: Server, { run, account }: Place): Promise<string> {
+async function publish(server: Server, { run, account }: EmbeddedFolders): Promise<string> {
   const name = `${PREFIX}${randomBytes(6).toString('hex')}`
   const hidden = join(run, `.${name}`)
   await new Promise<void>((resolve, reject) => {

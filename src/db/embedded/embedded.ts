@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf } from '../../errors.ts'
 import { requirePackage } from './binaries.ts'
+import { type EmbeddedFolders, findFolders } from './folders.ts'
 import { joinKeeper, type Membership } from './join.ts'
-import { findPlace, type Place } from './place.ts'
 import { DATABASE, PORT, USER } from './server.ts'
 
 /** A share in the PostgreSQL of a data folder. */
@@ -43,14 +43,14 @@ const REJOIN_PAUSE_MS = 1_000
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   requirePackage()
-  const place = await findPlace(options.dataFolder)
-  const share = new Share(place, options)
+  const folders = await findFolders(options.dataFolder)
+  const share = new Share(folders, options)
   await share.join(AbortSignal.timeout(OPEN_LIMIT_MS))
-  return { url: urlOf(place), folders: [place.run, place.cluster], release: () => share.release() }
+  return { url: urlOf(folders), folders: [folders.run, folders.cluster], release: () => share.release() }
 }
 
 class Share {
-  readonly #place: Place
+  readonly #folders: EmbeddedFolders
   readonly #settings: Readonly<Record<string, string>>
   readonly #log: (line: string) => void
   readonly #released = new AbortController()
@@ -58,15 +58,15 @@ class Share {
   #rejoining: Promise<void> | undefined
   #releasing: Promise<void> | undefined
 
-  constructor(place: Place, options: EmbeddedOptions) {
-    this.#place = place
+  constructor(folders: EmbeddedFolders, options: EmbeddedOptions) {
+    this.#folders = folders
     this.#settings = options.settings ?? {}
     this.#log = options.log ?? (() => {})
   }
 
   async join(signal: AbortSignal): Promise<void> {
     const membership = await joinKeeper(
-      { place: this.#place, settings: this.#settings },
+      { folders: this.#folders, settings: this.#settings },
       { signal, log: this.#log },
     )
     this.#membership = membership
@@ -114,6 +114,6 @@ class Share {
 }
 
 /** Everything is spelled out, so that PGPORT and the like in the environment change nothing. */
-function urlOf(place: Place): string {
-  return `postgres:///${DATABASE}?host=${encodeURIComponent(place.run)}&port=${PORT}&user=${USER}`
+function urlOf(folders: EmbeddedFolders): string {
+  return `postgres:///${DATABASE}?host=${encodeURIComponent(folders.run)}&port=${PORT}&user=${USER}`
 }

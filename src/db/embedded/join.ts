@@ -50,18 +50,18 @@ async function tryToJoin(
 ): Promise<Membership> {
   let own: StartedKeeper | undefined
   while (!signal.aborted) {
-    for (const path of await keeperSockets(options.place.run)) {
+    for (const path of await keeperSockets(options.folders.run)) {
       const socket = await reach(path)
       if (socket === undefined) continue
       if (await becomesReady(socket, signal, log)) return memberBy(socket)
     }
     if (own?.failure !== undefined) {
-      throw unavailable(`its keeper failed: ${own.failure}; ${await logTail(options.place)}`)
+      throw unavailable(`its keeper failed: ${own.failure}; ${await logTail(options.folders)}`)
     }
     if (own === undefined || own.ended) own = await startKeeper(options)
     await delay(RETRY_MS)
   }
-  throw unavailable(`it did not come up in time; ${await logTail(options.place)}`)
+  throw unavailable(`it did not come up in time; ${await logTail(options.folders)}`)
 }
 
 /** @returns false when the keeper ended, or was none, before the server was ready. */
@@ -130,7 +130,7 @@ function onLines(socket: Socket, listener: (word: string, text: string) => void)
 /** In a session of its own: Ctrl-C in the terminal of its starter does not reach it. */
 async function startKeeper(options: KeeperOptions): Promise<StartedKeeper> {
   const main = builtEntry('./keeper-main', import.meta.url)
-  const log = await openLog(options.place)
+  const log = await openLog(options.folders)
   const child = spawn(process.execPath, [main, JSON.stringify(options)], {
     detached: true,
     cwd: '/',

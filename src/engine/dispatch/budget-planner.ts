@@ -168,7 +168,7 @@ export class BudgetPlanner {
     const outOfMemory = ended.some(({ ending }) => ending.kind === 'out_of_memory')
     this.#dueAt = performance.now() + (outOfMemory ? 0 : decided.lookAgainMs)
     this.#startedSome = decided.starts.length > 0
-    const starts = decided.starts.map(({ classId, count, model, places, newResident }) => {
+    const starts = decided.starts.map(({ classId, count, model, deviceUses, newResident }) => {
       const queue = input.queues.find((each) => each.class === classId)!
       const { expressed } = queue
       return {
@@ -176,7 +176,7 @@ export class BudgetPlanner {
         count,
         model,
         new: newResident,
-        places,
+        deviceUses,
         shared: sharedOf(queue, input),
         expressed,
       }

@@ -9,7 +9,7 @@ import { FillOrder, type Look } from './fill-order.ts'
 import { LockedLanes } from './locked-lanes.ts'
 import type { Claimable, Offer } from './offer.ts'
 import { ahead, divideAhead } from './prefetch-bound.ts'
-import { ScanPlaces } from './scan-places.ts'
+import { ScanCursors } from './scan-cursors.ts'
 import type { SlotKeeper } from './slot-keeper.ts'
 
 /** The database has it as an integer. */
@@ -78,7 +78,7 @@ export class Claiming {
   readonly #offer: Offer
   readonly #slots: SlotKeeper
   readonly #hears: () => boolean
-  readonly #places = new ScanPlaces()
+  readonly #cursors = new ScanCursors()
   readonly #locked: LockedLanes
   #turn = 0
   #hintedAt = 0
@@ -110,7 +110,7 @@ export class Claiming {
     this.#locked = new LockedLanes(parts.log)
   }
 
-  /** In how long to look again without a hint: a job may lie before the place it looked from. Infinite: none can. */
+  /** In how long to look again without a hint: a job may lie before the cursor it looked from. Infinite: none can. */
   get lookAgainMs(): number {
     const planned = this.#offer.isBudgeted ? this.planner.lookAgainMs : Number.POSITIVE_INFINITY
     return Math.min(this.#mayHaveMissedMs, planned)
@@ -125,7 +125,7 @@ export class Claiming {
   }
 
   get #mayHaveMissedMs(): number {
-    const dueAt = Math.min(this.#places.topDueAt, this.order.lookAt)
+    const dueAt = Math.min(this.#cursors.topDueAt, this.order.lookAt)
     const now = performance.now()
     return Math.min(Math.max(0, dueAt - now), this.#locked.lookAgainMs(now))
   }
@@ -182,7 +182,7 @@ export class Claiming {
     if (ended.length > 0) this.#partial = 0
     this.#turn = (this.#turn + 1) % MAX_TURN
     const steadyClass = this.#steadyClass(lanes, now)
-    const places = this.#places.take(classes, now)
+    const cursors = this.#cursors.take(classes, now)
     const position = new Map(lanes.map((lane, i) => [lane, i]))
     this.order.begin(now)
     const endedBy = countBy(asker, ended, () => true)
@@ -213,8 +213,8 @@ export class Claiming {
         classLane: classes.map((each) => position.get(each.lane)! + 1),
         classMax: classes.map((each) => each.max),
         classAhead: divideAhead(classes, prefetch, steadyClass, this.#turn),
-        afterRank: places.map((place) => place.rank),
-        afterId: places.map((place) => place.id),
+        afterRank: cursors.map((cursor) => cursor.rank),
+        afterId: cursors.map((cursor) => cursor.id),
         hint,
         budget,
         steadyClass,
@@ -261,7 +261,7 @@ export class Claiming {
     if (report.ahead === undefined) this.order.leftNothing(jobs.length, look)
     else this.order.left(report.ahead, report.waitMs ?? null, look, performance.now())
     this.#locked.note(report.locked ?? [], wanted, performance.now())
-    this.#places.put(classes, jobs, free, look.at, report.scanMs)
+    this.#cursors.put(classes, jobs, free, look.at, report.scanMs)
     if (counts.size > 0) this.#compare(counts, jobs)
     this.#partial = report.more === true ? this.#partial + 1 : 0
     // A steady cycle reports it when it looked at no class, because it had waited for a lock.

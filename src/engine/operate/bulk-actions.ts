@@ -63,8 +63,8 @@ export async function actInBulk(
   const { dryRun = false, cursor, withinMs = WITHIN_MS } = options
   const search = searchFor(action, criteria)
   const checked = checkAction(action)
-  const place = cursor === undefined ? undefined : fromCursor(cursor)
-  const run = { search, author, dryRun, cursor: place, end: performance.now() + withinMs }
+  const position = cursor === undefined ? undefined : fromCursor(cursor)
+  const run = { search, author, dryRun, cursor: position, end: performance.now() + withinMs }
   const answer =
     checked.action === 'retry' ? await retryInBulk(db, calls, run) : await actOnAll(db, calls, checked, run)
   return { ...answer, next: answer.next === null ? null : toCursor(answer.next) }
@@ -78,14 +78,14 @@ async function actOnAll(
 ): Promise<BulkAnswer> {
   let matched = 0
   let changed = 0
-  let place = cursor
+  let position = cursor
   for (;;) {
-    const { found, next } = await readPageOfIds(calls, search, place, dryRun ? COUNTED_AT_ONCE : BATCH)
+    const { found, next } = await readPageOfIds(calls, search, position, dryRun ? COUNTED_AT_ONCE : BATCH)
     matched += found.length
     const ids = found.map(({ id }) => id)
     if (!dryRun && ids.length > 0) changed += await actOnBatch(db, action, ids, author)
     if (next === null || performance.now() > end) return { matched, changed, refused: [], next }
-    place = next
+    position = next
   }
 }
 

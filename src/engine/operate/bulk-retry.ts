@@ -24,7 +24,7 @@ interface Tree {
   readonly root: RootedJob
   readonly ids: string[]
   /** Where its first job was found. */
-  readonly place: string
+  readonly position: string
 }
 
 /**
@@ -43,7 +43,7 @@ export async function retryInBulk(db: Database, calls: Queryable, run: BulkRun):
   for (const tree of trees) {
     if (last !== undefined && performance.now() > end)
       return { matched: countUpTo(found, last), changed, refused, next: last, reruns }
-    last = tree.place
+    last = tree.position
     if (tree.root.rootState === 'cancelled' && !search.states!.includes('cancelled')) {
       reruns = addReruns(reruns, { ...NO_RERUNS, leftOut: tree.ids.length })
       continue
@@ -68,13 +68,13 @@ async function findAll(
   { search, cursor, end }: BulkRun,
 ): Promise<{ found: Found[]; next: string | null }> {
   const found: Found[] = []
-  let place = cursor
+  let position = cursor
   for (;;) {
-    const page = await readPageOfIds(calls, search, place, READ_AT_ONCE)
+    const page = await readPageOfIds(calls, search, position, READ_AT_ONCE)
     for (const each of page.found) found.push(each)
     if (page.next === null || found.length >= MOST_READ || performance.now() > end)
       return { found, next: page.next }
-    place = page.next
+    position = page.next
   }
 }
 
@@ -87,11 +87,11 @@ async function byTree(calls: Queryable, found: readonly Found[]): Promise<readon
       calls,
       part.map(({ id }) => id),
     )
-    for (const { id, place } of part) {
+    for (const { id, position } of part) {
       const root = roots.get(id)
       if (root === undefined) continue
       const tree = trees.get(root.rootId)
-      if (tree === undefined) trees.set(root.rootId, { root, ids: [id], place })
+      if (tree === undefined) trees.set(root.rootId, { root, ids: [id], position })
       else tree.ids.push(id)
     }
   }
@@ -123,7 +123,7 @@ function toReruns({ root }: Tree, { jobs }: Retried): Reruns {
   return { jobs, workflows, leftOut: 0 }
 }
 
-/** How many jobs were found up to a place, that one included. */
-function countUpTo(found: readonly Found[], place: string): number {
-  return found.findIndex((each) => each.place === place) + 1
+/** How many jobs were found up to a position, that one included. */
+function countUpTo(found: readonly Found[], position: string): number {
+  return found.findIndex((each) => each.position === position) + 1
 }

@@ -132,7 +132,7 @@ async function rejectAction(db: Queryable, id: string, what: string, rule: strin
 }
 
 /** Names the database: an id that is not there is most often one of another database. */
-export function jobNotFound({ place }: Queryable, id: string): SluiceError {
-  const where = place === undefined ? '' : ` in ${place}`
+export function jobNotFound({ address }: Queryable, id: string): SluiceError {
+  const where = address === undefined ? '' : ` in ${address}`
   return new SluiceError('JOB_NOT_FOUND', `there is no job ${id}${where}`, { details: { jobId: id } })
 }

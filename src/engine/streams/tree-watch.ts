@@ -166,9 +166,9 @@ export class TreeWatch {
     if (branch.kind === 'fanout') {
       return children.map((child) => this.#toNode(child, below, undefined, depth + 1))
     }
-    const byPlace = new Map(children.map((child) => [child.index, child]))
-    return this.#stepsOf(branch).flatMap((step, place) => {
-      const child = byPlace.get(place)
+    const byIndex = new Map(children.map((child) => [child.index, child]))
+    return this.#stepsOf(branch).flatMap((step, index) => {
+      const child = byIndex.get(index)
       if (child !== undefined) return [this.#toNode(child, below, step, depth + 1)]
       return isFinal(branch.state) ? [] : [pending(step)]
     })

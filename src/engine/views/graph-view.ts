@@ -85,9 +85,9 @@ async function loadSteps(
   if (kind === null || kind === 'fanout' || graph === null || node === null) return []
   const graphs = new GraphCache(db)
   await graphs.load([graph])
-  const byPlace = new Map(children.map((child) => [child.index, child]))
-  return bodyAt(graphs.get(graph), node).steps.map((step, place) => {
-    const child = byPlace.get(place)
+  const byIndex = new Map(children.map((child) => [child.index, child]))
+  return bodyAt(graphs.get(graph), node).steps.map((step, index) => {
+    const child = byIndex.get(index)
     return { ...toGraphStep(step), ...(child !== undefined && { job: toNode(child) }) }
   })
 }

@@ -121,12 +121,12 @@ export async function listJobs(
   if (search.fingerprint !== undefined)
     throw invalidArgument('fingerprint', search.fingerprint, 'left out: such jobs are listed by page')
   const found: JobView[] = []
-  let place: string | null | undefined = before
-  while (found.length < limit && place !== null) {
-    const request = { before: place, limit: limit - found.length, look: PAGE_LOOK }
+  let position: string | null | undefined = before
+  while (found.length < limit && position !== null) {
+    const request = { before: position, limit: limit - found.length, look: PAGE_LOOK }
     const { jobs, next } = await listPage(db, search, request, true)
     for (const job of jobs) found.push(job)
-    place = next
+    position = next
   }
   return withBelow(db, found)
 }
@@ -148,12 +148,12 @@ export async function readPage(
   const before = cursor === undefined ? undefined : fromCursor(cursor)
   const search = toSearch(criteria)
   if (search.fingerprint !== undefined) return readFailures(db, search, before, limit)
-  let place = jobIdCursor(before)
+  let position = jobIdPosition(before)
   for (let looks = 1; ; looks += 1) {
-    const { jobs, next } = await listPage(db, search, { before: place, limit, look: PAGE_LOOK }, false)
+    const { jobs, next } = await listPage(db, search, { before: position, limit, look: PAGE_LOOK }, false)
     if (jobs.length > 0 || next === null || looks === MOST_LOOKS)
       return { jobs: await withBelow(db, jobs), next: next === null ? null : toCursor(next) }
-    place = next
+    position = next
   }
 }
 
@@ -192,7 +192,7 @@ function pageOfFailures(db: Queryable, search: JobSearch, after: string | undefi
 /** A job of a list, and where to go on after it. */
 export interface Found {
   readonly id: string
-  readonly place: string
+  readonly position: string
 }
 
 /** As `readPage`, ids only: for actions on all of them. */
@@ -204,11 +204,11 @@ export async function readPageOfIds(
 ): Promise<{ found: readonly Found[]; next: string | null }> {
   if (search.fingerprint === undefined) {
     const { ids, next } = await listJobIds(db, search, {
-      before: jobIdCursor(before),
+      before: jobIdPosition(before),
       limit,
       look: PAGE_LOOK,
     })
-    return { found: ids.map((id) => ({ id, place: id })), next }
+    return { found: ids.map((id) => ({ id, position: id })), next }
   }
   const { failures, next } = await pageOfFailures(db, search, before, limit)
   return { found: failures, next }
@@ -281,27 +281,27 @@ function checkFingerprint(criteria: JobCriteria): void {
 /**
  * An opaque text: what is in it may change, and nobody has to know.
  *
- * @param place The id of a job; of failures the time and the id.
+ * @param position The id of a job; of failures the time and the id.
  */
-export function toCursor(place: string): string {
-  return Buffer.from(`${place.includes('.') ? 2 : 1}.${place}`).toString('base64url')
+export function toCursor(position: string): string {
+  return Buffer.from(`${position.includes('.') ? 2 : 1}.${position}`).toString('base64url')
 }
 
-function jobIdCursor(before: string | undefined): string | undefined {
+function jobIdPosition(before: string | undefined): string | undefined {
   if (before?.includes('.') === true) throw otherCursor(before)
   return before
 }
 
-function otherCursor(place: string): SluiceError {
-  return invalidArgument('cursor', toCursor(place), 'the "next" of an answer to the same question')
+function otherCursor(position: string): SluiceError {
+  return invalidArgument('cursor', toCursor(position), 'the "next" of an answer to the same question')
 }
 
 export function fromCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
-  const [, place, id] = /^(?:1|2(?=\.\d{1,16}\.))\.((?:\d+\.)?([1-9]\d{0,18}))$/.exec(text) ?? []
-  if (place === undefined || BigInt(id!) > 9_223_372_036_854_775_807n)
+  const [, position, id] = /^(?:1|2(?=\.\d{1,16}\.))\.((?:\d+\.)?([1-9]\d{0,18}))$/.exec(text) ?? []
+  if (position === undefined || BigInt(id!) > 9_223_372_036_854_775_807n)
     throw invalidArgument('cursor', cursor, 'the "next" of an earlier answer, as it was')
-  return place
+  return position
 }
 
 function fieldsOf<K extends keyof JobCriteria, T>(

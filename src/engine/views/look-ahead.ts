@@ -82,13 +82,13 @@ class Found {
   }
 
   add(worker: LivePlanner, { starts, verdicts }: Plan): void {
-    for (const { classId, places, newResident } of starts) {
+    for (const { classId, deviceUses, newResident } of starts) {
       const queue = this.#queues.get(classId)
       if (queue === undefined) continue
       const what = newResident ? `${queue.model} is loaded for it` : 'it starts'
       const when = worker.full ? `once worker ${worker.name} has a job less` : 'with the next look'
       const outlook = { ...FREE, why: 'starts' as const, reason: `${what} ${when}` }
-      this.#note(queue, undefined, outlook, [...new Set(places.map(({ device }) => device))])
+      this.#note(queue, undefined, outlook, [...new Set(deviceUses.map(({ device }) => device))])
     }
     for (const { classId, why } of verdicts) {
       const queue = this.#queues.get(classId)

@@ -8,7 +8,7 @@ import { findGoodRun } from '../../store/find-good-run.ts'
 import { findGoodSibling } from '../../store/find-good-sibling.ts'
 import { type DecidedRow, loadDecisions } from '../../store/load-decisions.ts'
 import { loadPath, type PathJob } from '../../store/load-path.ts'
-import { loadSamePlaces, type SamePlace } from '../../store/load-same-places.ts'
+import { loadRunPath, type RunPathJob } from '../../store/load-run-path.ts'
 import { loadTreeNodes } from '../../store/load-tree-nodes.ts'
 import { bodyOf, unhandledFailures } from '../../workflow/advance/retry-plan.ts'
 import { jobNotFound } from '../operate/job-control.ts'
@@ -216,23 +216,23 @@ class Tracer {
   }
 
   /** By depth, the jobs along the same path in the last run of the workflow that completed. */
-  async #goodRun(path: readonly PathJob[]): Promise<Map<number, SamePlace>> {
+  async #goodRun(path: readonly PathJob[]): Promise<Map<number, RunPathJob>> {
     const root = path.at(-1)!
     if (root.node === null) return new Map()
     const run = await findGoodRun(this.#db, root.node, root.id, this.#owner)
     if (run === undefined) return new Map()
-    const places = await loadSamePlaces(this.#db, run, path.slice(0, -1).reverse())
-    return new Map(places.filter(({ state }) => state === 'completed').map((place) => [place.depth, place]))
+    const jobs = await loadRunPath(this.#db, run, path.slice(0, -1).reverse())
+    return new Map(jobs.filter(({ state }) => state === 'completed').map((job) => [job.depth, job]))
   }
 
   async #compare(
     job: PathJob,
     parent: PathJob | undefined,
-    place: SamePlace | undefined,
+    other: RunPathJob | undefined,
   ): Promise<Comparison | undefined> {
     const sibling =
       parent?.kind === 'fanout' ? await findGoodSibling(this.#db, parent.id, job.index!) : undefined
-    const good = sibling ?? place
+    const good = sibling ?? other
     if (good === undefined) return undefined
     const found = differences(comparable(job, job.input), comparable(job, good.input), MOST_DIFFERENCES + 1)
     return {

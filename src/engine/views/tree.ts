@@ -140,7 +140,7 @@ async function tellNotReached(db: Queryable, places: Places): Promise<void> {
   await graphs.load(whole.map(([, { graph }]) => graph))
   for (const [draft, { graph, node }] of whole) {
     const reached = new Set(draft.children.map(({ index }) => index))
-    const left = bodyAt(graphs.get(graph), node).steps.filter((_, place) => !reached.has(place))
+    const left = bodyAt(graphs.get(graph), node).steps.filter((_, index) => !reached.has(index))
     if (left.length === 0) continue
     draft.notReached = { total: left.length, steps: left.slice(0, MOST_NOT_REACHED).map(describeStep) }
   }

@@ -271,9 +271,9 @@ export class Advancer {
     const all = [...wanted.values()].flat()
     if (all.length === 0) return { outcomes, later: [] }
     const loaded = await persistently(() => loadOutcomes(this.#db, all))
-    for (const { parent, place, result, tooLarge, error } of loaded) {
+    for (const { parent, index, result, tooLarge, error } of loaded) {
       const known = outcomes.get(parent) ?? new Map<number, Outcome>()
-      known.set(place, { result: result as JsonValue, tooLarge, error })
+      known.set(index, { result: result as JsonValue, tooLarge, error })
       outcomes.set(parent, known)
     }
     // Nothing at all was found: there is nothing to wait for.
@@ -284,7 +284,7 @@ export class Advancer {
     return { outcomes, later }
   }
 
-  #wanted(composite: TakenComposite): { parent: string; place: number }[] {
+  #wanted(composite: TakenComposite): { parent: string; index: number }[] {
     const { children: standing, state, closing, timedOut } = composite
     if (standing === null || state !== 'running' || closing !== null || timedOut) return []
     const graph = this.#graphs.get(composite.graph)
@@ -294,9 +294,9 @@ export class Advancer {
     const { steps } = bodyAt(graph, composite.node)
     return standing
       .filter(
-        ([place, state]) => names.has(steps[place]!.name) || state === 'failed' || state === 'cancelled',
+        ([index, state]) => names.has(steps[index]!.name) || state === 'failed' || state === 'cancelled',
       )
-      .map(([place]) => ({ parent: composite.id, place }))
+      .map(([index]) => ({ parent: composite.id, index }))
   }
 }
 

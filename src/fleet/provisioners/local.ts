@@ -64,13 +64,13 @@ export class LocalProvisioner implements Provisioner {
     const left: string[] = []
     for (const id of ids) {
       const child = known.get(id)
-      const place = parseInstanceId(id)
+      const address = parseInstanceId(id)
       if (child !== undefined) {
         if (child.ended === undefined) child.process.kill('SIGTERM')
-      } else if (place !== undefined) {
-        const state = processState(place)
+      } else if (address !== undefined) {
+        const state = processState(address)
         if (state === 'unknown') left.push(id)
-        else if (state === 'running') end(place.pid)
+        else if (state === 'running') end(address.pid)
       }
     }
     if (left.length > 0)
@@ -117,27 +117,27 @@ export class LocalProvisioner implements Provisioner {
   }
 }
 
-interface Place {
+interface InstanceAddress {
   readonly host: string
   readonly request: string
   readonly pid: number
 }
 
 /** `undefined`: no id of such a provisioner. */
-function parseInstanceId(id: string): Place | undefined {
+function parseInstanceId(id: string): InstanceAddress | undefined {
   const [, host = '', request = '', pid] = /^([^/]+)\/([^/]+)\/([1-9]\d*)$/.exec(id) ?? []
   return pid === undefined ? undefined : { host, request, pid: Number(pid) }
 }
 
 /** Of a child of another process. `unknown`: it may run on another machine, or this one does not tell. */
-function processState(place: Place | undefined): 'running' | 'stopped' | 'unknown' {
-  if (place?.host !== hostname()) return 'unknown'
+function processState(address: InstanceAddress | undefined): 'running' | 'stopped' | 'unknown' {
+  if (address?.host !== hostname()) return 'unknown'
   try {
     // Numbers of processes are given anew: it is the one if it has its request.
-    const environment = readFileSync(`/proc/${place.pid}/environ`, 'latin1').split('\0')
-    return environment.includes(`SLUICE_REQUEST=${place.request}`) ? 'running' : 'stopped'
+    const environment = readFileSync(`/proc/${address.pid}/environ`, 'latin1').split('\0')
+    return environment.includes(`SLUICE_REQUEST=${address.request}`) ? 'running' : 'stopped'
   } catch {
-    return isGone(place.pid) ? 'stopped' : 'unknown'
+    return isGone(address.pid) ? 'stopped' : 'unknown'
   }
 }
 

@@ -58,17 +58,17 @@ function whyNot(text: string): SluiceError {
   )
 }
 
-interface Place {
+interface JsonNode {
   readonly node: unknown
   readonly key: string
-  readonly above: Place | undefined
+  readonly above: JsonNode | undefined
 }
 
 /** Level by level, as the parser looks for it: the first key that it does not take, with those it lies in. */
 function findPrototype(value: unknown): string | undefined {
-  let level: Place[] = [{ node: value, key: '', above: undefined }]
+  let level: JsonNode[] = [{ node: value, key: '', above: undefined }]
   while (level.length > 0) {
-    const below: Place[] = []
+    const below: JsonNode[] = []
     for (const at of level) {
       if (typeof at.node !== 'object' || at.node === null) continue
       if (Object.hasOwn(at.node, '__proto__')) return pathOf(at, '__proto__')
@@ -85,9 +85,9 @@ function findPrototype(value: unknown): string | undefined {
 }
 
 /** At most ten keys of 50 characters, the last ones: there may be a hundred thousand, of any length. */
-function pathOf(place: Place, last: string): string {
+function pathOf(found: JsonNode, last: string): string {
   const keys = [last]
-  let at: Place | undefined = place
+  let at: JsonNode | undefined = found
   for (; at?.above !== undefined && keys.length < MAX_KEYS; at = at.above) keys.unshift(at.key.slice(0, 50))
   return `${at?.above === undefined ? '' : '…'}${keys.join('.')}`
 }

@@ -36,10 +36,10 @@ const LONGEST_BACKOFF_MS = 30_000
  *
  *     new -> starting -> running -> stopping -> stopped
  *
- * There are `held` places, and each holds at most one process: a process that
+ * There are `held` slots, and each holds at most one process: a process that
  * crashed, was killed or has worn out is replaced only once it is gone, so the
  * cap holds at every instant. `resize()` changes how many there should be: new
- * places open at once, surplus ones close when their process is idle and gone.
+ * slots open at once, surplus ones close when their process is idle and gone.
  * Nothing queues here: look at `free` before `run`. A process has no pool of its
  * own, so tasks cannot wait for each other in it.
  */
@@ -51,11 +51,11 @@ export class ProcessPool {
   readonly #maxMemory: number
   readonly #children = new Set<PoolChild>()
   readonly #idle: PoolChild[] = []
-  readonly #places = new Set<Promise<void>>()
+  readonly #slots = new Set<Promise<void>>()
   readonly #listeners = new Set<() => void>()
   /** Processes told to end because the pool shrinks, until they are gone. */
   readonly #dismissed = new Set<PoolChild>()
-  /** Cuts short how long places wait before they try again. */
+  /** Cuts short how long slots wait before they try again. */
   readonly #waits = new Set<() => void>()
   readonly #stopping = new AbortController()
   #state: 'new' | 'starting' | 'running' | 'stopping' | 'stopped' = 'new'
@@ -205,51 +205,51 @@ export class ProcessPool {
     }
     const timer = setTimeout(killAll, Math.min(graceMs, MAX_TIMER_MS))
     await Promise.all([...this.#children].map((child) => child.gone))
-    await Promise.all(this.#places)
+    await Promise.all(this.#slots)
     clearTimeout(timer)
     this.#state = 'stopped'
   }
 
   #open(first?: PoolChild): void {
-    const place = this.#keepPlace(first).finally(() => this.#places.delete(place))
-    this.#places.add(place)
+    const slot = this.#keepSlot(first).finally(() => this.#slots.delete(slot))
+    this.#slots.add(slot)
   }
 
-  /** Keeps one place filled until the pool stops or has one too many. */
-  async #keepPlace(first: PoolChild | undefined): Promise<void> {
-    const place: Place = { failures: 0 }
-    let child = first ?? (await this.#replace(place))
+  /** Keeps one slot filled until the pool stops or has one too many. */
+  async #keepSlot(first: PoolChild | undefined): Promise<void> {
+    const slot: ProcessSlot = { failures: 0 }
+    let child = first ?? (await this.#replace(slot))
     while (child !== undefined) {
       this.#offer(child)
       await child.gone
       this.#withdraw(child)
       const dismissed = this.#dismissed.delete(child)
-      if (child.jobs > 0 || dismissed) place.failures = 0
+      if (child.jobs > 0 || dismissed) slot.failures = 0
       // One that dies before its first job is as good as one that did not start.
-      else this.#countFailure(place, new Error(`a pool process ${child.ending} before its first job`))
-      child = await this.#replace(place)
+      else this.#countFailure(slot, new Error(`a pool process ${child.ending} before its first job`))
+      child = await this.#replace(slot)
     }
   }
 
-  async #replace(place: Place): Promise<PoolChild | undefined> {
+  async #replace(slot: ProcessSlot): Promise<PoolChild | undefined> {
     while (!this.#stopping.signal.aborted) {
       if (this.#held > this.#size) {
-        // At once, not when the place has ended: of two that look at the same time one may be wanted.
+        // At once, not when the slot has ended: of two that look at the same time one may be wanted.
         this.#held -= 1
         this.#onShrunk?.()
         return undefined
       }
       try {
-        if (place.failures > 0 && (await this.#backOff(place.failures))) continue
+        if (slot.failures > 0 && (await this.#backOff(slot.failures))) continue
         return await this.#startChild()
       } catch (error) {
-        this.#countFailure(place, error)
+        this.#countFailure(slot, error)
       }
     }
     return undefined
   }
 
-  /** True when the place is no longer wanted. */
+  /** True when the slot is no longer wanted. */
   async #backOff(failures: number): Promise<boolean> {
     const ms = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1))
     const { signal } = this.#stopping
@@ -280,11 +280,11 @@ export class ProcessPool {
     child.retire()
   }
 
-  #countFailure(place: Place, cause: unknown): void {
+  #countFailure(slot: ProcessSlot, cause: unknown): void {
     if (this.#stopping.signal.aborted) return
-    place.failures += 1
-    this.#options.log.warn({ err: cause, failures: place.failures }, 'pool process did not start')
-    if (place.failures < FAILED_STARTS_UNTIL_BROKEN || this.#reportedBroken) return
+    slot.failures += 1
+    this.#options.log.warn({ err: cause, failures: slot.failures }, 'pool process did not start')
+    if (slot.failures < FAILED_STARTS_UNTIL_BROKEN || this.#reportedBroken) return
     this.#reportedBroken = true
     this.#options.onBroken?.(cause)
   }
@@ -332,7 +332,7 @@ export class ProcessPool {
   }
 }
 
-interface Place {
+interface ProcessSlot {
   /** Starts in a row that came to nothing. */
   failures: number
 }

@@ -104,11 +104,11 @@ function makeChildren(graph: Graph, composite: TakenComposite, step: Step, first
   const effort = { steps: 0, bytes: 0 }
   // Every child of a group gets the whole scope.
   const scopeBytes = step.run.kind === 'group' ? JSON.stringify(composite.input).length : 0
-  const place = childTarget(graph, step, composite.node)
+  const target = childTarget(graph, step, composite.node)
   const children: NewChild[] = []
   for (const item of items) {
     if (effort.steps > CHUNK_STEPS || effort.bytes > CHUNK_BYTES) break
-    children.push(makeChild(composite, step, place, first + children.length, item, effort))
+    children.push(makeChild(composite, step, target, first + children.length, item, effort))
     effort.bytes += scopeBytes
   }
   const rest = items.slice(children.length)
@@ -119,12 +119,12 @@ function makeChildren(graph: Graph, composite: TakenComposite, step: Step, first
 function makeChild(
   composite: TakenComposite,
   step: Step,
-  place: Place,
+  target: ChildTarget,
   idx: number,
   item: JsonValue,
   effort: Effort,
 ): NewChild {
-  const base = { parent: composite.id, idx, step: step.name, ...place }
+  const base = { parent: composite.id, idx, step: step.name, ...target }
   const rendered = renderChild(step, composite.input, item, idx, effort)
   if ('error' in rendered) return { ...base, state: 'failed', error: rendered.error }
   const state = composite.window === null ? 'ready' : 'waiting'
@@ -172,9 +172,9 @@ export function childrenOf(
 ): Map<string, Child> {
   const { steps } = bodyAt(graph, composite.node)
   const children = new Map<string, Child>()
-  for (const [place, state] of composite.children ?? []) {
-    const step = steps[place]!
-    const outcome = outcomes.get(place)
+  for (const [index, state] of composite.children ?? []) {
+    const step = steps[index]!
+    const outcome = outcomes.get(index)
     children.set(step.name, {
       state: childState(state),
       ...(outcome === undefined ? {} : loaded(step, outcome)),
@@ -279,10 +279,10 @@ function firstSteps(
   })
 }
 
-type Place = Pick<NewChild, 'kind' | 'task' | 'node' | 'below'>
+type ChildTarget = Pick<NewChild, 'kind' | 'task' | 'node' | 'below'>
 
 /** What a step runs, where in the graph that is, and how many steps it has. */
-function childTarget(graph: Graph, { run }: Step, path: string): Place {
+function childTarget(graph: Graph, { run }: Step, path: string): ChildTarget {
   const below = (node: string) => bodyAt(graph, node).steps.length
   switch (run.kind) {
     case 'task':

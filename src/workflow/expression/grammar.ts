@@ -80,47 +80,47 @@ class Builder {
 
   build(ast: ASTNode, bound: Bound, depth: number): Node {
     if (depth > MAX_EXPRESSION_DEPTH) throw this.#refuse(TOO_DEEP, ast.start)
-    const place = { from: ast.start, to: ast.end }
+    const span = { from: ast.start, to: ast.end }
     const inside = (child: ASTNode, names = bound) => this.build(child, names, depth + 1)
     switch (ast.op) {
       case 'value':
-        return { kind: 'literal', value: this.#literal(ast.args, ast.start), ...place }
+        return { kind: 'literal', value: this.#literal(ast.args, ast.start), ...span }
       case 'id':
-        return { kind: bound.has(ast.args) ? 'variable' : 'name', name: ast.args, ...place }
+        return { kind: bound.has(ast.args) ? 'variable' : 'name', name: ast.args, ...span }
       case '.':
-        return { kind: 'member', of: inside(ast.args[0]), key: ast.args[1], keyAt: ast.pos, ...place }
+        return { kind: 'member', of: inside(ast.args[0]), key: ast.args[1], keyAt: ast.pos, ...span }
       case '[]':
-        return { kind: 'index', of: inside(ast.args[0]), key: inside(ast.args[1]), ...place }
+        return { kind: 'index', of: inside(ast.args[0]), key: inside(ast.args[1]), ...span }
       case 'list':
-        return { kind: 'list', items: ast.args.map((item) => inside(item)), ...place }
+        return { kind: 'list', items: ast.args.map((item) => inside(item)), ...span }
       case 'map':
         return {
           kind: 'map',
           entries: ast.args.map(([key, value]) => this.#entry(key, value, inside)),
-          ...place,
+          ...span,
         }
       case '!_':
-        return { kind: 'not', of: inside(ast.args), ...place }
+        return { kind: 'not', of: inside(ast.args), ...span }
       case '-_':
-        return { kind: 'negate', of: inside(ast.args), ...place }
+        return { kind: 'negate', of: inside(ast.args), ...span }
       case '&&':
-        return { kind: 'and', left: inside(ast.args[0]), right: inside(ast.args[1]), ...place }
+        return { kind: 'and', left: inside(ast.args[0]), right: inside(ast.args[1]), ...span }
       case '||':
-        return { kind: 'or', left: inside(ast.args[0]), right: inside(ast.args[1]), ...place }
+        return { kind: 'or', left: inside(ast.args[0]), right: inside(ast.args[1]), ...span }
       case '?:': {
         const [condition, yes, no] = ast.args
-        return { kind: 'choice', condition: inside(condition), yes: inside(yes), no: inside(no), ...place }
+        return { kind: 'choice', condition: inside(condition), yes: inside(yes), no: inside(no), ...span }
       }
       case 'call':
-        return this.#call(ast.args[0], ast.args[1], inside, place)
+        return this.#call(ast.args[0], ast.args[1], inside, span)
       case 'rcall':
-        return this.#method(ast.args, bound, inside, place)
+        return this.#method(ast.args, bound, inside, span)
       case '.?':
       case '[?]':
         throw this.#refuse('optional access is not part of the language: what is missing is null', ast.pos)
       default: {
         const [left, right] = ast.args
-        return { kind: 'binary', operator: ast.op, left: inside(left), right: inside(right), ...place }
+        return { kind: 'binary', operator: ast.op, left: inside(left), right: inside(right), ...span }
       }
     }
   }
@@ -152,30 +152,30 @@ class Builder {
     return [inside(key), inside(value)]
   }
 
-  #call(name: string, args: readonly ASTNode[], inside: (child: ASTNode) => Node, place: Place): Node {
-    if (name === 'has') return this.#has(args, inside, place)
+  #call(name: string, args: readonly ASTNode[], inside: (child: ASTNode) => Node, span: TextSpan): Node {
+    if (name === 'has') return this.#has(args, inside, span)
     const operation = FUNCTIONS.get(name)
     if (operation === undefined)
-      throw this.#unknown('function', name, [...FUNCTIONS.keys(), 'has'], place.from)
-    this.#count(name, operation, args.length, place.from)
-    return { kind: 'call', name, run: operation, args: args.map((arg) => inside(arg)), ...place }
+      throw this.#unknown('function', name, [...FUNCTIONS.keys(), 'has'], span.from)
+    this.#count(name, operation, args.length, span.from)
+    return { kind: 'call', name, run: operation, args: args.map((arg) => inside(arg)), ...span }
   }
 
-  #has(args: readonly ASTNode[], inside: (child: ASTNode) => Node, place: Place): Node {
+  #has(args: readonly ASTNode[], inside: (child: ASTNode) => Node, span: TextSpan): Node {
     const [arg] = args
     if (args.length !== 1 || arg?.op !== '.') {
-      throw this.#refuse('has() takes one property, as in has(input.file)', place.from)
+      throw this.#refuse('has() takes one property, as in has(input.file)', span.from)
     }
-    return { kind: 'has', of: inside(arg.args[0]), key: arg.args[1], ...place }
+    return { kind: 'has', of: inside(arg.args[0]), key: arg.args[1], ...span }
   }
 
   #method(
     [name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]],
     bound: Bound,
     inside: (child: ASTNode, names?: Bound) => Node,
-    place: Place,
+    span: TextSpan,
   ): Node {
-    if (isMacro(name)) return this.#each(name, receiver, args, bound, inside, place)
+    if (isMacro(name)) return this.#each(name, receiver, args, bound, inside, span)
     const operation = METHODS.get(name)
     if (operation === undefined)
       throw this.#unknown('method', name, [...METHODS.keys(), ...MACROS], receiver.end)
@@ -185,7 +185,7 @@ class Builder {
       name: `.${name}`,
       run: operation,
       args: [receiver, ...args].map((arg) => inside(arg)),
-      ...place,
+      ...span,
     }
   }
 
@@ -195,7 +195,7 @@ class Builder {
     args: readonly ASTNode[],
     bound: Bound,
     inside: (child: ASTNode, names?: Bound) => Node,
-    place: Place,
+    span: TextSpan,
   ): Node {
     const [variable, second, third] = args
     const most = macro === 'map' ? 3 : 2
@@ -215,7 +215,7 @@ class Builder {
       variable: variable.args,
       condition: condition && inside(condition, names),
       result: result && inside(result, names),
-      ...place,
+      ...span,
     }
   }
 
@@ -232,7 +232,7 @@ class Builder {
   }
 }
 
-interface Place {
+interface TextSpan {
   readonly from: number
   readonly to: number
 }

@@ -27,7 +27,7 @@ export async function workersToReport(sql: Sql): Promise<number[] | undefined> {
 
 /** Makes a copy of a database the place where its jobs are, as if its workers had always worked there. */
 export async function settleHere(sql: Sql): Promise<void> {
-  await sql('update sluice.generations set place = sluice.place_v1()')
+  await sql('update sluice.generations set copy_id = sluice.copy_id_v1()')
 }
 
 /** Makes the database look as if the server had just recovered from a crash. */

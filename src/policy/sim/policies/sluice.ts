@@ -96,12 +96,12 @@ function movesOf(stage: Stage, worker: string, decided: Plan): Move[] {
   const taken = new Map<number, number>()
   for (const { resident } of decided.unloads)
     moves.push({ kind: 'unload', copy: stage.copies.get(resident)! })
-  for (const { classId, count, places, newResident } of decided.starts) {
+  for (const { classId, count, deviceUses, newResident } of decided.starts) {
     const model = stage.workload.models[classId]!
     const before = taken.get(classId) ?? 0
     taken.set(classId, before + count)
     const jobs = stage.queues.first(model, before + count).slice(before)
-    const devices = places.map(({ device }) => device)
+    const devices = deviceUses.map(({ device }) => device)
     if (newResident) moves.push({ kind: 'load', model, devices, jobs })
     else {
       const copy = stage

@@ -1,12 +1,12 @@
 /** Where a scan of a class begins: just after this entry of its ready index. */
-interface Place {
+interface ScanCursor {
   readonly rank: number
   readonly id: string
 }
 
-const TOP: Place = { rank: -2_147_483_648, id: '0' }
+const TOP: ScanCursor = { rank: -2_147_483_648, id: '0' }
 
-/** A place is used for at least this long before the next scan from the top. */
+/** A cursor is used for at least this long before the next scan from the top. */
 const SHORTEST_MS = 50
 
 /** A cycle walks the dead entries about twice, and a tenth of the time is enough for that. */
@@ -14,8 +14,8 @@ const SCAN_SHARE = 20
 
 interface Memory {
   /** The last entry taken. */
-  place: Place | undefined
-  /** Scans start at the place until then. */
+  cursor: ScanCursor | undefined
+  /** Scans start at the cursor until then. */
   until: number
   /** How long the last scan from the top took, in the database; 0: not long enough to count. */
   topMs: number
@@ -28,24 +28,24 @@ interface Memory {
  * Scans start from the top, so that order is exact. But entries of jobs taken a
  * moment ago may still lie there, and under a transaction held open they stay:
  * in a prototype the drain from the top then fell from 14,600 to 4,100 jobs a
- * second; with a remembered place it stayed flat. So a place is used until 50 ms, or twenty times
+ * second; with a remembered cursor it stayed flat. So a cursor is used until 50 ms, or twenty times
  * what the last scan from the top took, have passed: at most a tenth of the time
  * goes into stepping over the dead. A scan that reached the end of the queue, or found no slot for the
  * jobs it saw, goes back to the top at once while that is cheap. Lanes with one slot promise strict
  * order and always scan from the top.
  *
  * Only what the database measured counts. The time of the whole cycle also contains what a busy machine adds, and jobs of
- * higher priority would wait for the place to expire although nothing is dead.
+ * higher priority would wait for the cursor to expire although nothing is dead.
  */
-export class ScanPlaces {
+export class ScanCursors {
   readonly #memories = new Map<number, Memory>()
   #topDueAt = Number.POSITIVE_INFINITY
 
-  take(classes: readonly { id: number; slots: number | null }[], now: number): Place[] {
+  take(classes: readonly { id: number; slots: number | null }[], now: number): ScanCursor[] {
     return classes.map((each) => {
       const memory = this.#memoryOf(each.id)
-      memory.fromTop = memory.place === undefined || each.slots === 1 || now >= memory.until
-      return memory.fromTop ? TOP : memory.place!
+      memory.fromTop = memory.cursor === undefined || each.slots === 1 || now >= memory.until
+      return memory.fromTop ? TOP : memory.cursor!
     })
   }
 
@@ -66,7 +66,7 @@ export class ScanPlaces {
     for (const { id } of classes) {
       const memory = this.#memoryOf(id)
       const last = lastOf(id, rows)
-      if (last !== undefined) memory.place = last
+      if (last !== undefined) memory.cursor = last
       if (memory.fromTop) {
         memory.topMs = scanMs
         memory.until = now + Math.max(SHORTEST_MS, SCAN_SHARE * scanMs)
@@ -78,8 +78,8 @@ export class ScanPlaces {
   }
 
   /**
-   * When the next look from the top is due, as the last answer has it. Infinite unless a look from a place found too
-   * little: something may lie before the place, a job that came back to the queue, and who rests must not rest past that.
+   * When the next look from the top is due, as the last answer has it. Infinite unless a look from a cursor found too
+   * little: something may lie before the cursor, a job that came back to the queue, and who rests must not rest past that.
    */
   get topDueAt(): number {
     return this.#topDueAt
@@ -88,7 +88,7 @@ export class ScanPlaces {
   #memoryOf(id: number): Memory {
     let memory = this.#memories.get(id)
     if (memory === undefined) {
-      memory = { place: undefined, until: 0, topMs: 0, fromTop: true }
+      memory = { cursor: undefined, until: 0, topMs: 0, fromTop: true }
       this.#memories.set(id, memory)
     }
     return memory
@@ -98,8 +98,8 @@ export class ScanPlaces {
 function lastOf(
   classId: number,
   rows: readonly (readonly [string | null, number, number, number, number, ...unknown[]])[],
-): Place | undefined {
-  let last: Place | undefined
+): ScanCursor | undefined {
+  let last: ScanCursor | undefined
   for (const row of rows) {
     if (row[1] === classId && row[0] !== null && (last === undefined || comesAfter(row[4], row[0], last))) {
       last = { rank: row[4], id: row[0] }
@@ -108,7 +108,7 @@ function lastOf(
   return last
 }
 
-function comesAfter(rank: number, id: string, than: Place): boolean {
+function comesAfter(rank: number, id: string, than: ScanCursor): boolean {
   if (rank !== than.rank) return rank > than.rank
   return id.length === than.id.length ? id > than.id : id.length > than.id.length
 }

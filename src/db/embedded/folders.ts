@@ -6,7 +6,7 @@ import { messageOf, SluiceError } from '../../errors.ts'
 import { type Account, canEnter, serverAccount } from './run-as.ts'
 
 /** Where one embedded server keeps its things. The same for every process of a data folder. */
-export interface Place {
+export interface EmbeddedFolders {
   /** Data, log and binaries live here: the data folder, or a system folder when the server cannot enter that. */
   readonly home: string
   /** PostgreSQL's own data directory. */
@@ -34,9 +34,9 @@ const LONGEST_RUN_FOLDER = 103 - 32
  * @throws {SluiceError} `EMBEDDED_UNAVAILABLE` when a folder cannot be made or
  *   belongs to somebody else.
  */
-export async function findPlace(dataFolder: string): Promise<Place> {
+export async function findFolders(dataFolder: string): Promise<EmbeddedFolders> {
   try {
-    return await preparePlace(resolve(dataFolder))
+    return await prepareFolders(resolve(dataFolder))
   } catch (error) {
     if (error instanceof SluiceError) throw error
     const reason = messageOf(error)
@@ -49,7 +49,7 @@ export function hasDatabase(dataFolder: string): boolean {
   return [join(dataFolder, 'postgresql'), join(dataFolder, POINTER)].some((path) => existsSync(path))
 }
 
-async function preparePlace(dataFolder: string): Promise<Place> {
+async function prepareFolders(dataFolder: string): Promise<EmbeddedFolders> {
   await createDataFolder(dataFolder)
   const folder = await realpath(dataFolder)
   const home = await findHome(folder)

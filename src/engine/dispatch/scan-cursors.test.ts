@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ScanPlaces } from './scan-places.ts'
+import { ScanCursors } from './scan-cursors.ts'
 
 type Row = [id: string | null, classId: number, attempt: number, failures: number, rank: number]
 const TOP = { rank: -2_147_483_648, id: '0' }
@@ -8,87 +8,87 @@ const row = (classId: number, rank: number, id: number | string): Row => [String
 const many = [{ id: 1, slots: 10 }]
 
 test('the first scan, and every scan in a lane of one slot, starts at the top', () => {
-  const places = new ScanPlaces()
+  const cursors = new ScanCursors()
   const single = [{ id: 1, slots: 1 }]
   for (let now = 0; now < 100; now += 10) {
-    expect(places.take(single, now)).toEqual([TOP])
-    places.put(single, [row(1, 0, now + 1)], 1, now)
+    expect(cursors.take(single, now)).toEqual([TOP])
+    cursors.put(single, [row(1, 0, now + 1)], 1, now)
   }
 })
 
-test('a full answer leaves a place: the last entry taken, by rank and then by number', () => {
-  const places = new ScanPlaces()
-  places.take(many, 0)
-  places.put(many, [row(1, 0, 9), row(1, 0, 10), row(1, -5, 99), row(2, 7, 1)], 4, 0)
+test('a full answer leaves a cursor: the last entry taken, by rank and then by number', () => {
+  const cursors = new ScanCursors()
+  cursors.take(many, 0)
+  cursors.put(many, [row(1, 0, 9), row(1, 0, 10), row(1, -5, 99), row(2, 7, 1)], 4, 0)
 
-  expect(places.take(many, 10)).toEqual([{ rank: 0, id: '10' }])
+  expect(cursors.take(many, 10)).toEqual([{ rank: 0, id: '10' }])
 })
 
-test('a place is used until 50 ms, or twenty times what the scan from the top took, have passed', () => {
+test('a cursor is used until 50 ms, or twenty times what the scan from the top took, have passed', () => {
   for (const [scanMs, until] of [
     [undefined, 50],
     [10, 200],
   ] as const) {
-    const places = new ScanPlaces()
-    places.take(many, 0)
-    places.put(many, [row(1, 0, 5)], 1, 0, scanMs)
-    // Scans from the place do not put off the next one from the top.
+    const cursors = new ScanCursors()
+    cursors.take(many, 0)
+    cursors.put(many, [row(1, 0, 5)], 1, 0, scanMs)
+    // Scans from the cursor do not put off the next one from the top.
     for (let now = 10; now < until; now += 10) {
-      expect(places.take(many, now)[0], `${now} of ${until} ms`).not.toEqual(TOP)
-      places.put(many, [row(1, 0, 5 + now)], 1, now, 100)
+      expect(cursors.take(many, now)[0], `${now} of ${until} ms`).not.toEqual(TOP)
+      cursors.put(many, [row(1, 0, 5 + now)], 1, now, 100)
     }
-    expect(places.take(many, until)).toEqual([TOP])
+    expect(cursors.take(many, until)).toEqual([TOP])
   }
 })
 
 test('an answer that was not full goes back to the top at once, while that is cheap', () => {
-  const places = new ScanPlaces()
-  places.take(many, 0)
-  places.put(many, [row(1, 0, 5)], 2, 0)
-  expect(places.take(many, 1)).toEqual([TOP])
+  const cursors = new ScanCursors()
+  cursors.take(many, 0)
+  cursors.put(many, [row(1, 0, 5)], 2, 0)
+  expect(cursors.take(many, 1)).toEqual([TOP])
 
   // Stepping over many dead entries took 10 ms: not again at once.
-  const costly = new ScanPlaces()
+  const costly = new ScanCursors()
   costly.take(many, 0)
   costly.put(many, [row(1, 0, 5)], 2, 0, 10)
   expect(costly.take(many, 1)).toEqual([{ rank: 0, id: '5' }])
   expect(costly.take(many, 200)).toEqual([TOP])
 })
 
-test('who found too little after a place is told when to look from the top', () => {
-  const places = new ScanPlaces()
-  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
-  places.take(many, 0)
-  places.put(many, [row(1, 0, 5)], 2, 0, 10)
+test('who found too little after a cursor is told when to look from the top', () => {
+  const cursors = new ScanCursors()
+  expect(cursors.topDueAt).toBe(Number.POSITIVE_INFINITY)
+  cursors.take(many, 0)
+  cursors.put(many, [row(1, 0, 5)], 2, 0, 10)
   // From the top: there was nothing else.
-  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
+  expect(cursors.topDueAt).toBe(Number.POSITIVE_INFINITY)
 
-  places.take(many, 30)
-  places.put(many, [], 2, 30)
-  expect(places.topDueAt).toBe(200)
+  cursors.take(many, 30)
+  cursors.put(many, [], 2, 30)
+  expect(cursors.topDueAt).toBe(200)
 
   // A full answer needs no other look: its endings bring one.
-  places.take(many, 40)
-  places.put(many, [row(1, 0, 6)], 1, 40)
-  expect(places.topDueAt).toBe(Number.POSITIVE_INFINITY)
+  cursors.take(many, 40)
+  cursors.put(many, [row(1, 0, 6)], 1, 40)
+  expect(cursors.topDueAt).toBe(Number.POSITIVE_INFINITY)
 
-  places.take(many, 60)
-  places.put(many, [], 2, 60)
-  expect(places.topDueAt).toBe(200)
-  places.put([], [], 0, 70)
-  expect(places.topDueAt, 'of a worker without a free slot').toBe(Number.POSITIVE_INFINITY)
-  places.take(many, 200)
-  places.put(many, [], 2, 200, 10)
-  expect(places.topDueAt, 'after the look from the top').toBe(Number.POSITIVE_INFINITY)
+  cursors.take(many, 60)
+  cursors.put(many, [], 2, 60)
+  expect(cursors.topDueAt).toBe(200)
+  cursors.put([], [], 0, 70)
+  expect(cursors.topDueAt, 'of a worker without a free slot').toBe(Number.POSITIVE_INFINITY)
+  cursors.take(many, 200)
+  cursors.put(many, [], 2, 200, 10)
+  expect(cursors.topDueAt, 'after the look from the top').toBe(Number.POSITIVE_INFINITY)
 })
 
-test('an answer that tells of a broken picture moves no place', () => {
-  const places = new ScanPlaces()
-  places.take(many, 0)
-  places.put(many, [row(1, 0, 5)], 1, 0)
-  places.take(many, 1)
-  places.put(many, [[null, 0, 0, 0, 0]], 1, 1)
-  expect([TOP, { rank: 0, id: '5' }]).toContainEqual(places.take(many, 2)[0])
+test('an answer that tells of a broken picture moves no cursor', () => {
+  const cursors = new ScanCursors()
+  cursors.take(many, 0)
+  cursors.put(many, [row(1, 0, 5)], 1, 0)
+  cursors.take(many, 1)
+  cursors.put(many, [[null, 0, 0, 0, 0]], 1, 1)
+  expect([TOP, { rank: 0, id: '5' }]).toContainEqual(cursors.take(many, 2)[0])
 })
 
 test('no entry of the queue is passed over for longer than the bound, whatever is taken meanwhile', () => {
@@ -102,7 +102,7 @@ test('no entry of the queue is passed over for longer than the bound, whatever i
   })
   fc.assert(
     fc.property(fc.array(step, { minLength: 5, maxLength: 80 }), (steps) => {
-      const places = new ScanPlaces()
+      const cursors = new ScanCursors()
       const queue: { rank: number; id: number; since: number }[] = []
       let [now, nextId] = [0, 1000]
       for (const { wait, free, scanMs, arrivals } of steps) {
@@ -111,13 +111,13 @@ test('no entry of the queue is passed over for longer than the bound, whatever i
         for (const { rank, early } of arrivals)
           queue.push({ rank, id: early ? 1000 - nextId++ + 100_000 : nextId++ + 100_000, since: now })
         queue.sort((a, b) => a.rank - b.rank || a.id - b.id)
-        const [place] = places.take(many, now)
+        const [cursor] = cursors.take(many, now)
         const after = queue.filter(
-          (each) => each.rank > place!.rank || (each.rank === place!.rank && each.id > Number(place!.id)),
+          (each) => each.rank > cursor!.rank || (each.rank === cursor!.rank && each.id > Number(cursor!.id)),
         )
         const taken = after.slice(0, free)
         for (const each of taken) queue.splice(queue.indexOf(each), 1)
-        places.put(
+        cursors.put(
           many,
           taken.map((each) => row(1, each.rank, each.id)),
           free,

@@ -1,7 +1,7 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { JobState } from '../model/job.ts'
 
-export interface SamePlace {
+export interface RunPathJob {
   /** 0 is the root. */
   readonly depth: number
   readonly id: string
@@ -11,7 +11,7 @@ export interface SamePlace {
 
 // Steps are found by their names, since a newer version of the workflow may have them in another order.
 const LOAD = statement(
-  'load_same_places',
+  'load_run_path',
   `with recursive walk as (
      select j.id, j.composite, 0 as depth from sluice.job_data j where j.id = $1
      union all
@@ -29,12 +29,12 @@ const LOAD = statement(
 )
 
 /** The jobs of another run along a path, as far as it has them. */
-export async function loadSamePlaces(
+export async function loadRunPath(
   db: Queryable,
   root: string,
   path: readonly { readonly step: string | null; readonly index: number | null }[],
-): Promise<SamePlace[]> {
-  return db.run<SamePlace & Record<string, unknown>>(LOAD, [
+): Promise<RunPathJob[]> {
+  return db.run<RunPathJob & Record<string, unknown>>(LOAD, [
     root,
     path.map(({ step }) => step),
     path.map(({ index }) => index),

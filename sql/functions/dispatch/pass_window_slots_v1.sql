@@ -1,10 +1,10 @@
--- The places in windows that completed children leave go to the next children by starting these at once, unless a job that is ready comes first
+-- The window slots that completed children leave go to the next children by starting these at once, unless a job that is ready comes first
 -- or another lane has work to share the free capacity with. Made ready and claimed later, a child would be written once more.
---   p_parents, p_places  of the children that completed
+--   p_parents, p_idxs  of the children that completed
 --   free, most           how many more the worker takes: in all, and beside p_classes of each class
 --   picked               children to start, which are locked
 --   started              their parents, once for each
-create or replace function sluice.pass_places_v1(p_parents bigint[], p_places integer[], p_classes integer[], p_class_lane integer[],
+create or replace function sluice.pass_window_slots_v1(p_parents bigint[], p_idxs integer[], p_classes integer[], p_class_lane integer[],
                                                  p_ready sluice.cycle_class_v1[], inout lanes sluice.cycle_lane_v1[], inout free integer,
                                                  inout most integer[], out picked tid[], out started bigint[])
 language plpgsql as $$
@@ -28,8 +28,8 @@ begin
      where lanes[c.lane].take > 0;
     for v_row in
       select n.parent, n.last, n.ended, k.ord, p_class_lane[k.ord] as lane
-        from (select g.parent, max(g.place) as last, count(*)::integer as ended
-                from unnest(p_parents, p_places) g(parent, place) where g.parent = any (v_open) group by g.parent) n
+        from (select g.parent, max(g.idx) as last, count(*)::integer as ended
+                from unnest(p_parents, p_idxs) g(parent, idx) where g.parent = any (v_open) group by g.parent) n
        cross join lateral (select array_position(p_classes, q.class_id) as ord from sluice.queue q
                             where q.parent_id = n.parent and q.state = 'waiting' and q.idx > n.last order by q.idx limit 1) k
        where k.ord is not null
