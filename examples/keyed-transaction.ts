@@ -22,13 +22,13 @@ await client.query('insert into orders (id) values ($1)', [order])
 await submit({ order })
 await client.query('rollback')
 
-// Committed: both do.
+// Committed: both exist.
 await client.query('begin')
 await client.query('insert into orders (id) values ($1)', [order])
 const job = await submit({ order })
 await client.query('commit')
 
-// The key is taken while the job is active: an equal submission attaches, another one is refused.
+// The key is in use while the job is active: an equal submission attaches to the job, any other is rejected.
 const again = await app.submit(ship, { order }, { key: order })
 console.log('same job:', again.id === job.id, 'attached:', again.attached)
 try {

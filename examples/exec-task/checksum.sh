@@ -1,5 +1,5 @@
 #!/bin/sh
-# Reads the input, prints progress and a log line, leaves a result. Exit code 0 is success.
+# Reads the input, prints progress and a log line, and writes a result. Exit code 0 means success.
 set -eu
 echo "::progress 0.1 reading the input"
 sum=$(sha256sum | cut -d ' ' -f 1)

@@ -1,5 +1,5 @@
-// Summarises documents in batches, as one would with a language model: a few requests at a time, again after an overload, and
-// content that it refuses is not worth failing for while it is rare.
+// Summarises documents in batches, as with a language model: a few requests at a time, with a retry when the model is overloaded.
+// The run succeeds although the model rejects a few documents.
 //   sluice run examples/llm-batches/workflow.config.ts --workflow summaries --input '{ "documents": 60 }'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defineConfig, fail, task } from 'sluice'
@@ -10,7 +10,7 @@ const documents = task({
     Array.from({ length: input.count }, (_, number) => ({ number, text: `document ${number} `.repeat(20) })),
 })
 
-/** Stands for a model behind HTTP: each 7th request is turned away once, each 30th document refused for good. */
+/** Stands for a model behind HTTP. It rejects every 7th request once, and every 30th document permanently. */
 const summarise = task({
   name: 'summarise',
   lane: 'model',

@@ -1,6 +1,6 @@
 import { task } from 'sluice'
 
-// Every process of the pool loads this module, so it holds tasks and nothing that runs by itself.
+// Every process of the pool loads this module, so it defines tasks and runs nothing else.
 export const countPrimes = task({
   name: 'count-primes',
   execution: 'process',

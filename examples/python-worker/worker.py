@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
 SERVER = os.environ.get("SLUICE_SERVER", "http://127.0.0.1:8080").rstrip("/") + "/api/v1"
-KEY = os.environ.pop("SLUICE_KEY", "")  # out of the environment of whatever tasks start
+KEY = os.environ.pop("SLUICE_KEY", "")  # programs that tasks start must not see it
 CAPACITY = int(os.environ.get("SLUICE_CAPACITY", "4"))
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FAILED = (OSError, http.client.HTTPException)  # refused, no answer, or half an answer
@@ -56,7 +56,7 @@ class Job:
                 ending = {"ending": "cancelled", "error": "cancelled: on request"}
             elif failures < 3:
                 ending.update(ending="retry", delayMs=1000 * 2**failures)
-        if self.worker.running.get(self.given["id"]) is self:  # not of an earlier life of this worker
+        if self.worker.running.get(self.given["id"]) is self:  # not a job of an earlier registration of this worker
             self.worker.ended.append({**self.lease, **ending})
         self.worker.wake.set()
 
@@ -100,9 +100,9 @@ class Worker:
         reported = {each["id"] for each in ended}
         running = [job.lease for id, job in self.running.items() if id not in reported]
         free = 0 if self.stopping else CAPACITY - len(running)
-        wait_ms = 0 if ended or running or self.stopping else 5000  # whoever has something to report comes back soon
+        wait_ms = 0 if ended or running or self.stopping else 5000  # do not wait while there is something to report
         body = {"ended": ended, "running": running, "free": free, "waitMs": wait_ms, "resync": self.resync}
-        self.resync = True  # until there is an answer: one that gets lost may have jobs in it
+        self.resync = True  # until a response arrives: a lost one may have contained jobs
         answer = self.send("cycle", body)
         self.resync = False
         del self.ended[: len(ended)]
@@ -117,7 +117,7 @@ class Worker:
     def ask_to_stop(self, *_):
         self.stopping = True
         for each in SIGNALS:
-            signal.signal(each, signal.SIG_DFL)  # the second one ends the process: others take over what runs here
+            signal.signal(each, signal.SIG_DFL)  # a second signal ends the process, and other workers take over its jobs
 
     def run(self):
         threading.Thread(target=self.beat, daemon=True).start()
@@ -133,12 +133,12 @@ class Worker:
                 except FAILED as error:
                     print("a cycle failed:", reason_of(error), flush=True)
                     time.sleep(1)
-                    if isinstance(error, urllib.error.HTTPError) and error.code == 404:  # declared dead: begin anew
+                    if isinstance(error, urllib.error.HTTPError) and error.code == 404:  # declared dead: register again
                         self.stop(list(self.running), "lost")
                         self.id = None
         try:
             self.send("close", {"why": "stopped"})
-        except FAILED as error:  # nothing runs any more: the server finds out by itself
+        except FAILED as error:  # nothing runs any more: the server notices by the missing heartbeats
             print("could not say goodbye:", reason_of(error), flush=True)
         print("stopped", flush=True)
 
