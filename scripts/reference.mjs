@@ -24,6 +24,19 @@ const KEYS = {
   },
 }
 
+/** Keys that have no bullet of their own: the text above says what they are. */
+const WITHOUT_BULLET = { budgets: ['capacity'] }
+
+/** Options beside those of fields. */
+const MORE_OPTIONS = {
+  budgets: [
+    row(
+      '`--limit DEVICE=AMOUNT`',
+      'the maximum that may be held on a device, by its key, or by its name on every machine; `none`: all that the device has. A value above that is rejected. May be repeated',
+    ),
+  ],
+}
+
 const WRITE = {
   /** The table of keys in the config file. */
   keys: (thing, fields) => [
@@ -35,17 +48,22 @@ const WRITE = {
     ),
   ],
   /** What each field means. */
-  fields: (_, fields) =>
-    entries(fields).flatMap(([name, field]) =>
-      wrap(`- \`${name}\`: ${lowerFirst(field.text)}.${field.more === undefined ? '' : ` ${field.more}`}`),
-    ),
+  fields: (thing, fields) =>
+    entries(fields)
+      .filter(([name]) => !WITHOUT_BULLET[thing]?.includes(name))
+      .flatMap(([name, field]) =>
+        wrap(
+          `- \`${name}\`${boundsOf(thing, field)}: ${lowerFirst(field.text)}.${field.more === undefined ? '' : ` ${field.more}`}`,
+        ),
+      ),
   /** The options of the command that changes it. */
-  options: (_, fields) => [
+  options: (thing, fields) => [
     '| option | |',
     '|---|---|',
     ...entries(fields)
       .filter(([, field]) => field.hasOption)
       .map(([name, field]) => row(`\`--${kebab(name)} ${placeholderOf(field)}\``, lowerFirst(field.text))),
+    ...(MORE_OPTIONS[thing] ?? []),
   ],
 }
 
@@ -67,6 +85,11 @@ function entries(fields) {
 
 function row(...cells) {
   return `| ${cells.join(' | ')} |`.replaceAll('|  |', '| |')
+}
+
+/** Default and bound, where no table has them. */
+function boundsOf(thing, field) {
+  return KEYS[thing] === undefined ? ` (${defaultOf(field)}; ${field.bound})` : ''
 }
 
 function defaultOf(field) {

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
-import { MAX_QUANTUM } from '../model/budget.ts'
-import { Duration, Name, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
+import { BUDGET_FIELDS } from '../model/fields/budget.ts'
+import { storedProperties, writtenProperties } from './fields.ts'
+import { Name, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
 const Count = (description: string) => Type.Integer({ description })
@@ -93,12 +94,10 @@ export const BudgetBody = Type.Object({
     enum: ['shared', 'device'],
     description: 'shared: one amount for the whole system',
   }),
+  ...storedProperties(BUDGET_FIELDS),
   capacity: AmountOrNull('Of a shared one; null: without bounds'),
   auto: Type.Boolean({ description: 'Its devices are the GPUs of each machine' }),
   bytes: Type.Boolean({ description: 'Its amounts are bytes' }),
-  safety: Amount('Left free on each device, as measured'),
-  quantum: Amount('A model serves for so many of its load times before another takes its place'),
-  maxWaitMs: Amount("From this wait on a model may take another's place"),
   operatorSet: Type.Array(Type.String(), {
     description:
       'Fields an operator changed: files leave them alone. limits: of some device, which tells it as its limit',
@@ -159,12 +158,7 @@ const Quantity = {
 
 export const BudgetChangeBody = Type.Object(
   {
-    capacity: Type.Optional(
-      Type.Unsafe<number | string>({ ...Quantity, description: 'Of a shared budget: a number, or a size' }),
-    ),
-    safety: Type.Optional(Type.Unsafe<number | string>(Quantity)),
-    quantum: Type.Optional(Type.Number({ minimum: 0, maximum: MAX_QUANTUM })),
-    maxWait: Type.Optional(Duration),
+    ...writtenProperties(BUDGET_FIELDS),
     limits: Type.Optional(
       Type.Unsafe<Record<string, number | string | null>>({
         type: 'object',

@@ -22,7 +22,6 @@ import {
   invalidArgument,
   optionNames,
 } from '../model/argument.ts'
-import type { Duration } from '../model/duration.ts'
 import { LANE_FIELDS, type LaneSource } from '../model/fields/lane.ts'
 import type { HeldLock } from '../model/held-lock.ts'
 import { toStorableText } from '../model/json.ts'

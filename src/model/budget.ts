@@ -1,6 +1,8 @@
 import { hasUnit, parseQuantity, quantity } from './amount.ts'
 import type { Duration } from './duration.ts'
-import { isName, MAX_STORED_MS, NAME_RULE } from './limits.ts'
+import { BUDGET_FIELDS, type BudgetValues } from './fields/budget.ts'
+import { defaultsOf } from './fields/field.ts'
+import { isName, NAME_RULE } from './limits.ts'
 import { describe, duration, type Problem } from './setting-value.ts'
 import { isModelName, MODEL_RULE } from './task-fields.ts'
 
@@ -22,15 +24,12 @@ export interface ModelSource {
 }
 
 /** A parsed budget. Fields that were not given are absent. */
-export interface BudgetSettings {
+export interface BudgetSettings extends Omit<BudgetValues, 'capacity'> {
   readonly kind: 'shared' | 'device'
   readonly capacity: number | null
   readonly auto: boolean
   readonly devices: Readonly<Record<string, number>>
   readonly bytes: boolean
-  readonly safety: number
-  readonly quantum: number
-  readonly maxWaitMs: number
 }
 
 export interface ModelSettings {
@@ -44,19 +43,16 @@ export interface ModelSettings {
  * exactly.
  */
 const DEFAULT_SAFETY = 512 * 1024 ** 2
-export const DEFAULT_QUANTUM = 12
-export const DEFAULT_MAX_WAIT_MS = 180_000
-/** The upper bound keeps the product with the longest load a valid date. */
-export const MAX_QUANTUM = 1_000_000
-export const QUANTUM_RULE = `a number from 0 to ${MAX_QUANTUM}`
 /** The longest load: one day. */
 export const MAX_LOAD_MS = 86_400_000
 
-const OPTIONS = ['devices', 'safety', 'quantum', 'maxWait']
-const wait = duration({ min: 1, max: MAX_STORED_MS })
+const { capacity: _, ...RULES } = BUDGET_FIELDS
+const OPTIONS = ['devices', ...Object.keys(RULES)]
 
 export const BUDGET_RULE =
   'an amount such as 3 or 24GB for the whole system, { devices: auto }, or the devices of each machine such as { gpu0: 24GB }'
+
+const RULE_DEFAULTS = defaultsOf(RULES) as Omit<BudgetValues, 'capacity'>
 
 type Report = (path: readonly string[], message: string) => void
 
@@ -68,7 +64,14 @@ export function readBudget(value: unknown, report: Report): BudgetSettings | und
       report([], `found ${describe(value)}; write ${BUDGET_RULE}`)
       return undefined
     }
-    return complete({ kind: 'shared', capacity, auto: false, devices: {}, bytes: hasUnit(value), safety: 0 })
+    return {
+      kind: 'shared',
+      capacity,
+      auto: false,
+      devices: {},
+      bytes: hasUnit(value),
+      ...RULE_DEFAULTS,
+    }
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     report([], `found ${describe(value)}; write ${BUDGET_RULE}`)
@@ -82,12 +85,6 @@ function readDevices(value: Readonly<Record<string, unknown>>, report: Report): 
   const problem: Report = (path, message) => {
     good = false
     report(path, message)
-  }
-  const number = (key: string, read: (given: unknown) => number | undefined, expected: string) => {
-    if (value[key] === undefined) return undefined
-    const found = read(value[key])
-    if (found === undefined) problem([key], `found ${describe(value[key])}; write ${expected}`)
-    return found
   }
   const auto = value.devices === 'auto'
   const named = Object.entries(value).filter(([key, given]) => !OPTIONS.includes(key) && given !== undefined)
@@ -113,31 +110,26 @@ function readDevices(value: Readonly<Record<string, unknown>>, report: Report): 
   if (!auto && Object.keys(devices).length === 0 && good)
     problem([], `names no devices; write ${BUDGET_RULE}`)
   const bytes = auto || [...named, ...below].some(([, given]) => hasUnit(given))
-  const safety = number('safety', parseQuantity, quantity.expected)
-  const quantum = number('quantum', parseQuantum, QUANTUM_RULE)
-  const maxWaitMs = number('maxWait', (given) => wait.read(given), wait.expected)
+  const rules: Record<string, unknown> = {}
+  for (const [name, field] of Object.entries(RULES)) {
+    const given = value[name]
+    if (given === undefined) continue
+    const read = field.read(given)
+    if (read === undefined) problem([name], `found ${describe(given)}; write ${field.expected}`)
+    rules[field.storedAs] = read
+  }
   if (!good) return undefined
-  return complete({
+  const safety = auto ? DEFAULT_SAFETY : RULES.safety.default
+  return {
     kind: 'device',
     capacity: null,
     auto,
     devices: { ...devices },
     bytes,
-    safety: safety ?? (auto ? DEFAULT_SAFETY : 0),
-    ...(quantum !== undefined && { quantum }),
-    ...(maxWaitMs !== undefined && { maxWaitMs }),
-  })
-}
-
-function complete(
-  read: Omit<BudgetSettings, 'quantum' | 'maxWaitMs'> &
-    Partial<Pick<BudgetSettings, 'quantum' | 'maxWaitMs'>>,
-): BudgetSettings {
-  return { quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS, ...read }
-}
-
-export function parseQuantum(value: unknown): number | undefined {
-  return typeof value === 'number' && value >= 0 && value <= MAX_QUANTUM ? value : undefined
+    ...RULE_DEFAULTS,
+    ...(safety !== undefined && { safety }),
+    ...rules,
+  }
 }
 
 const load = duration({ min: 0, max: MAX_LOAD_MS })

@@ -64,6 +64,24 @@ export function count(bounds: { min: number; max?: number; namesMax?: true }): R
   }
 }
 
+/** Reads a number within bounds that need not be whole. */
+export function number(bounds: { min: number; max: number }): Reader<number, number> {
+  const { min, max } = bounds
+  const read = (value: unknown) =>
+    typeof value === 'number' && value >= min && value <= max ? value : undefined
+  return {
+    read,
+    readText: (text) => (text.trim() === '' ? undefined : read(Number(text))),
+    expected: `a number from ${min} to ${max}`,
+    bound: `>= ${min}, <= ${max}`,
+    format: String,
+    placeholder: 'number',
+    written: { type: 'number', minimum: min, maximum: max },
+    words: [],
+    stored: { type: 'number' },
+  }
+}
+
 /** Reads a duration in whole milliseconds, within bounds. */
 export function duration(bounds: { min: number; max: number }): Reader<Duration, number> {
   const { min, max } = bounds

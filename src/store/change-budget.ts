@@ -1,7 +1,8 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { BudgetValues } from '../model/fields/budget.ts'
 
 /** Fields of a budget as the database has them. */
-export interface BudgetChange {
+export interface BudgetChange extends Partial<Omit<BudgetValues, 'capacity'>> {
   readonly kind?: 'shared' | 'device'
   /** Of a shared one; null: without bounds. */
   readonly capacity?: number | null
@@ -11,9 +12,6 @@ export interface BudgetChange {
   readonly devices?: Readonly<Record<string, number>>
   /** Its amounts are sizes of memory. */
   readonly bytes?: boolean
-  readonly safety?: number
-  readonly quantum?: number
-  readonly maxWaitMs?: number
   /** An operator's limits, by the key of the device; null: none. */
   readonly limits?: Readonly<Record<string, number | null>>
 }

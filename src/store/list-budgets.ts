@@ -1,7 +1,9 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { BUDGET_FIELDS, type BudgetValues } from '../model/fields/budget.ts'
+import { selected } from '../model/fields/columns.ts'
 
 /** A budget as it is set. */
-export interface StoredBudget {
+export interface StoredBudget extends Omit<BudgetValues, 'capacity'> {
   readonly name: string
   readonly kind: 'shared' | 'device'
   /** Of a shared one; null: without bounds. */
@@ -10,12 +12,6 @@ export interface StoredBudget {
   readonly auto: boolean
   /** Its amounts are sizes of memory. */
   readonly bytes: boolean
-  /** Left free on each device, as measured. */
-  readonly safety: number
-  /** A model serves for so many of its load times before another takes its place. */
-  readonly quantum: number
-  /** From this wait on a model may take another's place. */
-  readonly maxWaitMs: number
   /** Fields an operator changed; `limits` where a device of it has one, which the device tells. */
   readonly operatorSet: readonly string[]
   readonly updatedAt: Date
@@ -24,7 +20,7 @@ export interface StoredBudget {
 
 const LIST = statement(
   'list_budgets',
-  `select b.name, b.kind, b.capacity, b.auto, b.bytes, b.safety, b.quantum, b.max_wait_ms::float8 as "maxWaitMs",
+  `select b.name, b.kind, b.auto, b.bytes, ${selected(BUDGET_FIELDS, 'b')},
           b.operator_set || case when exists (select 1 from sluice.devices d where d.budget = b.name and d.most is not null)
                                  then '{limits}'::text[] else '{}' end as "operatorSet",
           b.updated_at as "updatedAt", b.updated_by as "updatedBy"

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type SluiceOptions, task } from '../../src/index.ts'
-import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { DEFAULT_RULES } from '../../src/policy/plan-input.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -160,7 +160,9 @@ test('uses in the file stand over those in the code, key by key', async () => {
 })
 
 test('policy, settings and database agree on the rules of a budget that says nothing of them', async () => {
-  expect({ quantum: DEFAULT_QUANTUM, maxWaitMs: DEFAULT_MAX_WAIT_MS }).toEqual(DEFAULT_RULES)
+  expect({ quantum: BUDGET_FIELDS.quantum.default, maxWaitMs: BUDGET_FIELDS.maxWait.default }).toEqual(
+    DEFAULT_RULES,
+  )
   const [made] = await database.sql<{ quantum: number; wait: string }>(
     `insert into sluice.budgets (name, kind) values ('silent', 'shared') returning quantum, max_wait_ms as wait`,
   )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ADMISSION_FIELDS } from '../../src/model/admission.ts'
-import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM, parseQuantum } from '../../src/model/budget.ts'
+import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { columnOf } from '../../src/model/fields/columns.ts'
 import type { Fields } from '../../src/model/fields/field.ts'
 import { LANE_DEFAULTS, LANE_FIELDS } from '../../src/model/fields/lane.ts'
@@ -41,7 +41,7 @@ const reads =
 /** Stored as 0 where it is switched off. */
 const readsOrZero = (reader: Pick<Reader<unknown, unknown>, 'read'>) => (value: unknown) =>
   value === 0 || reads(reader)(value)
-const amount = (value: number) => value >= 0
+const _amount = (value: number) => value >= 0
 const name = (value: string) => isName(value) || value === '__proto__'
 
 /** A constraint for every field with bounds, which the reader takes as they are. */
@@ -92,10 +92,7 @@ const COMPARED: Readonly<Record<string, Accepts>> = {
   schedules_overlap_check: reads(SCHEDULE_FIELDS.overlap),
   schedules_catch_up_check: reads(SCHEDULE_FIELDS.catchUp),
   budgets_name_check: name,
-  budgets_capacity_check: amount,
-  budgets_safety_check: amount,
-  budgets_quantum_check: (value: number) => parseQuantum(value) !== undefined,
-  budgets_max_wait_ms_check: (value: number) => value > 0,
+  ...checksOf('budgets', BUDGET_FIELDS),
   models_name_check: isModelName,
   pools_name_check: name,
   pools_min_workers_check: reads(POOL_FIELDS.min),
@@ -206,8 +203,7 @@ describe('the database has the same defaults', () => {
     ['lanes.stale_ms', SETTINGS.stale.default],
     ...defaultsIn('lanes', LANE_FIELDS),
     ['tasks.max_losses', DEFAULT_LOSSES],
-    ['budgets.quantum', DEFAULT_QUANTUM],
-    ['budgets.max_wait_ms', DEFAULT_MAX_WAIT_MS],
+    ...defaultsIn('budgets', BUDGET_FIELDS),
     ['pools.min_workers', POOL_DEFAULTS.min],
     ['pools.max_workers', POOL_DEFAULTS.max],
     ['pools.capacity', POOL_DEFAULTS.capacity],

@@ -5,7 +5,7 @@ import pg from 'pg'
 import { expect, inject, test } from 'vitest'
 import { openEmbedded } from '../../src/db/embedded/embedded.ts'
 import { sluice } from '../../src/index.ts'
-import { DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { unknownVariables } from '../../src/model/settings.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
@@ -34,7 +34,7 @@ test('what operators set by program is in the audit, as over HTTP; what is refus
     [
       'budget.change',
       'budget told',
-      has({ capacity: 1, quantum: DEFAULT_QUANTUM }),
+      has({ capacity: 1, quantum: BUDGET_FIELDS.quantum.default }),
       has({ capacity: 4, quantum: 2 }),
     ],
     ['budget.reset', 'budget told', has({ capacity: 4 }), has({ capacity: 1 })],

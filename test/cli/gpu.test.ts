@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BudgetsView, BudgetView } from '../../src/index.ts'
-import { DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { useDatabase } from '../support/database.ts'
 import { until, untilNoneLeft } from '../support/until.ts'
 import type { Running } from './cli.ts'
@@ -155,7 +155,7 @@ describe.each(WAYS)('over %s', (way) => {
     expect(reset.stdout).toMatch(/\ncapacity +2\n[\s\S]*\nset by operator +nothing\n$/)
     expect(await cli.json('budgets', 'reset', 'vram')).toMatchObject({
       safety: GB,
-      quantum: DEFAULT_QUANTUM,
+      quantum: BUDGET_FIELDS.quantum.default,
       operatorSet: [],
     })
     // Whichever way they came.

@@ -2,7 +2,7 @@ import { hostname } from 'node:os'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { BudgetBody, BudgetsBody } from '../../src/api/budgets.ts'
 import { model, outOfMemory, task } from '../../src/index.ts'
-import { DEFAULT_MAX_WAIT_MS, DEFAULT_QUANTUM } from '../../src/model/budget.ts'
+import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { useServer } from '../support/http-server.ts'
@@ -122,8 +122,8 @@ describe('the view', () => {
       auto: false,
       bytes: true,
       safety: GB,
-      quantum: DEFAULT_QUANTUM,
-      maxWaitMs: DEFAULT_MAX_WAIT_MS,
+      quantum: BUDGET_FIELDS.quantum.default,
+      maxWaitMs: BUDGET_FIELDS.maxWait.default,
     })
     const [big, small] = [BIG, SMALL].map((key) => vram.devices.find((each) => each.key === key)!)
     expect(big).toMatchObject({
@@ -275,14 +275,19 @@ describe('a change', () => {
     expect((await audited('budget.change')).at(-1)).toMatchObject({
       actor: 'olga',
       target: 'budget licences',
-      before: { capacity: 1, maxWaitMs: DEFAULT_MAX_WAIT_MS, quantum: DEFAULT_QUANTUM, limits: {} },
+      before: {
+        capacity: 1,
+        maxWaitMs: BUDGET_FIELDS.maxWait.default,
+        quantum: BUDGET_FIELDS.quantum.default,
+        limits: {},
+      },
       after: { capacity: 3, maxWaitMs: 30_000, quantum: 2.5 },
     })
     const reset = await server.call('POST', '/admin/budgets/licences/reset', { key: operator })
     expect(reset.json()).toMatchObject({
       capacity: 2,
-      maxWaitMs: DEFAULT_MAX_WAIT_MS,
-      quantum: DEFAULT_QUANTUM,
+      maxWaitMs: BUDGET_FIELDS.maxWait.default,
+      quantum: BUDGET_FIELDS.quantum.default,
       operatorSet: [],
     })
     expect((await audited('budget.reset')).at(-1)).toMatchObject({

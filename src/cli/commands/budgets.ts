@@ -1,14 +1,19 @@
 import { InvalidArgumentError } from 'commander'
 import type { OperatorBudgetChange } from '../../engine/operate/budget-control.ts'
 import type { BudgetView, DeviceView } from '../../engine/views/budget-view.ts'
-import { SluiceError } from '../../errors.ts'
 import { formatQuantity, quantity } from '../../model/amount.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { MAX_STORED_MS } from '../../model/limits.ts'
-import { duration } from '../../model/setting-value.ts'
-import { type Given, setting } from '../arguments.ts'
+import { BUDGET_FIELDS } from '../../model/fields/budget.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import {
+  type FieldOptions,
+  flagsOf,
+  givenFields,
+  requireSome,
+  setByOperator,
+  withFieldOptions,
+} from '../field-options.ts'
 import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
@@ -16,15 +21,10 @@ import { type Column, writeFacts, writeTable } from '../output/table.ts'
 
 type Limits = Readonly<Record<string, number | null>>
 
-interface SetOptions extends CommonOptions {
-  readonly capacity?: Given<number>
-  readonly safety?: Given<number>
-  readonly quantum?: number
-  readonly maxWait?: Given<number>
-  readonly limit?: Limits
-}
+type SetOptions = CommonOptions & FieldOptions<typeof BUDGET_FIELDS> & { readonly limit?: Limits }
 
-const wait = duration({ min: 1, max: MAX_STORED_MS })
+/** The capacity of a budget and the limits of devices are the same thing for its two kinds. */
+const { capacity: CAPACITY, ...RULES } = BUDGET_FIELDS
 
 /** `sluice budgets`, and `list`, `show`, `set`, `reset` and `delete` below it */
 export const declareBudgets: Declare = (command, act) => {
@@ -36,20 +36,20 @@ export const declareBudgets: Declare = (command, act) => {
     nameOf: (budget: BudgetView) => budget.name,
     print: printBudget,
   })
-  command
-    .command('set')
-    .description('change a budget; the change stays, whatever files say, until reset')
-    .argument('<name>', 'name of the budget')
-    .option('--capacity <amount>', 'of a budget for the whole system, such as 3 or 24GB', setting(quantity))
-    .option(
-      '--limit <device=amount|none>',
-      'the most that may be held of a device, by its key, or its name on every machine; may be given several times',
-      limit,
-    )
-    .option('--safety <amount>', 'left free on each device, as measured', setting(quantity))
-    .option('--quantum <number>', 'a model serves for so many of its load times', atLeastZero)
-    .option('--max-wait <duration>', "from then on a model may take another's place", setting(wait))
-    .action((name: string, options: SetOptions) => act((world) => setBudget(world, name, options)))
+  const set = withFieldOptions(
+    command
+      .command('set')
+      .description('change a budget; the change stays, whatever files say, until reset')
+      .argument('<name>', 'name of the budget'),
+    { capacity: CAPACITY },
+  ).option(
+    '--limit <device=amount|none>',
+    'the most that may be held of a device, by its key, or its name on every machine; may be given several times',
+    limit,
+  )
+  withFieldOptions(set, RULES).action((name: string, options: SetOptions) =>
+    act((world) => setBudget(world, name, options)),
+  )
   command
     .command('reset')
     .description('undo what operators changed: the budget is again as files and programs last said')
@@ -69,13 +69,6 @@ function limit(text: string, before: Limits = {}): Limits {
   if (place < 1 || value === undefined)
     throw new InvalidArgumentError('Write a device and an amount, such as gpu0=20GB, or gpu0=none.')
   return { ...before, [text.slice(0, place)]: value }
-}
-
-function atLeastZero(text: string): number {
-  const number = Number(text)
-  if (text.trim() === '' || !Number.isFinite(number) || number < 0)
-    throw new InvalidArgumentError('Write a number of at least 0.')
-  return number
 }
 
 interface Row {
@@ -134,7 +127,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'MAX WAIT', value: ({ budget }) => formatDuration(budget.maxWaitMs), align: 'right' },
   {
     title: 'SET BY OPERATOR',
-    value: ({ budget, device }) => setByOperator(budget, device).join(' '),
+    value: ({ budget, device }) => setFields(budget, device).join(' '),
     shrinks: true,
     optional: true,
   },
@@ -148,26 +141,22 @@ function orNone(amount: number | null, budget: BudgetView): string {
   return amount === null ? 'none' : size(amount, budget)
 }
 
-/** The database calls a field `maxWaitMs` where options and files say `maxWait`. A limit is told with the device that has it. */
-function setByOperator({ operatorSet }: BudgetView, device: DeviceView | undefined): string[] {
-  const fields = operatorSet.filter((field) => field !== 'limits').map((field) => field.replace(/Ms$/, ''))
+/** A limit is shown with the device that has it. */
+function setFields({ operatorSet }: BudgetView, device: DeviceView | undefined): string[] {
+  const fields = setByOperator(
+    BUDGET_FIELDS,
+    operatorSet.filter((field) => field !== 'limits'),
+  )
   return device !== undefined && device.limit !== null ? [...fields, 'limit'] : fields
 }
 
 async function setBudget(world: World, name: string, options: SetOptions): Promise<ExitCode> {
-  const { capacity, safety, quantum, maxWait, limit: limits } = options
+  const { limit: limits } = options
   const change: OperatorBudgetChange = {
-    ...(capacity !== undefined && { capacity: capacity.value }),
-    ...(safety !== undefined && { safety: safety.value }),
-    ...(quantum !== undefined && { quantum }),
-    ...(maxWait !== undefined && { maxWait: maxWait.value }),
+    ...givenFields(BUDGET_FIELDS, options),
     ...(limits !== undefined && { limits }),
   }
-  if (Object.keys(change).length === 0)
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      'nothing to set: give --capacity, --limit, --safety, --quantum or --max-wait',
-    )
+  requireSome(change, ['--capacity', '--limit', ...flagsOf(RULES)])
   return operate(world, options, async (system) =>
     printBudget(world, await system.setBudget(name, change), options),
   )
@@ -206,7 +195,7 @@ function printBudget(world: World, budget: BudgetView, options: CommonOptions): 
     ['max wait', formatDuration(budget.maxWaitMs)],
     [
       'set by operator',
-      [...new Set(budget.devices.flatMap((device) => setByOperator(budget, device)))].join(', ') || 'nothing',
+      [...new Set(budget.devices.flatMap((device) => setFields(budget, device)))].join(', ') || 'nothing',
     ],
   ])
   return EXIT.done

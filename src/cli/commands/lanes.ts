@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { isElsewhere } from '../../engine/operate/lane-control.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Field } from '../../model/fields/field.ts'

@@ -11,8 +11,8 @@ import {
   flag,
   invalidConfig,
   type Locate,
+  number,
   type Problem,
-  type Reader,
 } from '../../model/setting-value.ts'
 import { DEFAULT_RULES } from '../../policy/plan-input.ts'
 import type { ArrivalDescription, Description, ModelDescription } from '../../policy/sim/generate.ts'
@@ -20,24 +20,6 @@ import type { Loss, SimDevice } from '../../policy/sim/workload.ts'
 
 const time = duration({ min: 0, max: 3650 * 86_400_000 })
 const MAX_TASKS = 1_000_000
-
-/** A number within bounds that need not be whole. */
-function number(bounds: { min: number; max: number }): Reader<number, number> {
-  const { min, max } = bounds
-  const read = (found: unknown) =>
-    typeof found === 'number' && found >= min && found <= max ? found : undefined
-  return {
-    read,
-    readText: (text) => read(Number(text)),
-    expected: `a number from ${min} to ${max}`,
-    bound: `>= ${min}, <= ${max}`,
-    format: String,
-    placeholder: 'number',
-    written: { type: 'number', minimum: min, maximum: max },
-    words: [],
-    stored: { type: 'number' },
-  }
-}
 
 const MODEL = {
   memory: value(quantity),

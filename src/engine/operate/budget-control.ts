@@ -2,10 +2,10 @@ import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { formatQuantity, parseQuantity, quantity, SMALLEST_SIZE } from '../../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
-import { parseQuantum, QUANTUM_RULE } from '../../model/budget.ts'
-import type { Duration } from '../../model/duration.ts'
-import { isName, MAX_STORED_MS } from '../../model/limits.ts'
-import { duration } from '../../model/setting-value.ts'
+import { BUDGET_FIELDS, type BudgetFieldsSource, type BudgetValues } from '../../model/fields/budget.ts'
+import { pickStored } from '../../model/fields/field.ts'
+import { readChange } from '../../model/fields/read-change.ts'
+import { isName } from '../../model/limits.ts'
 import { type BudgetChange, changeBudget } from '../../store/change-budget.ts'
 import { deleteBudget } from '../../store/delete-budget.ts'
 import { listBudgetNames } from '../../store/list-budget-names.ts'
@@ -15,19 +15,12 @@ import { resetBudget } from '../../store/reset-budget.ts'
 import { unknownBudget } from '../views/budget-view.ts'
 
 /** What an operator may change of a budget. Amounts are numbers or sizes such as `20GB`. */
-export interface OperatorBudgetChange {
-  /** Of a shared budget. */
-  readonly capacity?: number | string
-  /** Left free on each device, as measured. */
-  readonly safety?: number | string
-  readonly quantum?: number
-  readonly maxWait?: Duration
+export interface OperatorBudgetChange extends BudgetFieldsSource {
   /** The most that may be held of a device, by its key, or its name on every machine; null: as much as it has. */
   readonly limits?: Readonly<Record<string, number | string | null>>
 }
 
-const OPTIONS = ['capacity', 'safety', 'quantum', 'maxWait', 'limits']
-const wait = duration({ min: 1, max: MAX_STORED_MS })
+const OPTIONS = [...Object.keys(BUDGET_FIELDS), 'limits']
 
 /**
  * An operator's change. What runs is left alone; new jobs wait where there is less.
@@ -97,11 +90,8 @@ export async function removeBudget(db: Queryable, name: string): Promise<void> {
 }
 
 /** What operators may change of a budget, as it is. */
-export interface BudgetLimits {
+export interface BudgetLimits extends Omit<BudgetValues, 'capacity'> {
   readonly capacity: number | null
-  readonly safety: number
-  readonly quantum: number
-  readonly maxWaitMs: number
   /** By the key of the device, where an operator has set one. */
   readonly limits: Readonly<Record<string, number>>
 }
@@ -111,9 +101,8 @@ export async function getBudgetLimits(db: Queryable, name: string): Promise<Budg
   const budget = (await listBudgets(db)).find((each) => each.name === name)
   if (budget === undefined) throw await unknown(db, name)
   const limited = (await listDevices(db)).filter((device) => device.budget === name && device.limit !== null)
-  const { capacity, safety, quantum, maxWaitMs } = budget
   const limits = Object.fromEntries(limited.map(({ key, limit }) => [key, limit!]))
-  return { capacity, safety, quantum, maxWaitMs, limits }
+  return { ...pickStored(BUDGET_FIELDS, budget), limits }
 }
 
 async function unknown(db: Queryable, name: string) {
@@ -163,21 +152,13 @@ function invalidBudget(argument: string, why: string): SluiceError {
 
 function checked(change: OperatorBudgetChange): BudgetChange {
   checkOptions(change, OPTIONS, 'change')
-  const { capacity, safety, quantum, maxWait, limits } = change
   if (Object.values(change).every((value) => value === undefined))
     throw invalidArgument('change', change, `an object with any of ${OPTIONS.join(', ')}`)
-  if (quantum !== undefined && parseQuantum(quantum) === undefined)
-    throw invalidArgument('quantum', quantum, QUANTUM_RULE)
+  const { limits, ...fields } = change
   if (limits !== undefined && (typeof limits !== 'object' || limits === null || Array.isArray(limits)))
     throw invalidArgument('limits', limits, 'an object of amounts by the key or the name of a device')
-  const maxWaitMs = maxWait === undefined ? undefined : wait.read(maxWait)
-  if (maxWait !== undefined && maxWaitMs === undefined)
-    throw invalidArgument('maxWait', maxWait, wait.expected)
   return {
-    ...(capacity !== undefined && { capacity: size(capacity, 'capacity') }),
-    ...(safety !== undefined && { safety: size(safety, 'safety') }),
-    ...(quantum !== undefined && { quantum }),
-    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...readChange(BUDGET_FIELDS, fields),
     ...(limits !== undefined && {
       limits: Object.fromEntries(
         Object.entries(limits).map(([key, limit]) => [

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
-import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
+import { checkText, invalidArgument } from '../../model/argument.ts'
 import { pickStored } from '../../model/fields/field.ts'
 import { LANE_FIELDS, type LaneSource } from '../../model/fields/lane.ts'
 import { readChange } from '../../model/fields/read-change.ts'

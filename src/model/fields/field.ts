@@ -55,10 +55,12 @@ export function defaultsOf<F extends Fields>(fields: F): Partial<StoredFields<F>
 }
 
 /** The fields of something that has more than its fields. */
-export function pickStored<F extends Fields>(fields: F, from: StoredFields<F>): StoredFields<F> {
-  const all = from as Readonly<Record<string, unknown>>
-  const names = Object.values(fields).map(({ storedAs }) => storedAs)
-  return Object.fromEntries(names.map((name) => [name, all[name]])) as StoredFields<F>
+export function pickStored<F extends Fields, V extends { readonly [K in keyof StoredFields<F>]: unknown }>(
+  fields: F,
+  from: V,
+): Pick<V, keyof StoredFields<F>> {
+  const names = Object.values(fields).map(({ storedAs }) => storedAs as keyof StoredFields<F>)
+  return Object.fromEntries(names.map((name) => [name, from[name]])) as Pick<V, keyof StoredFields<F>>
 }
 
 /** The JSON schema of a field as it is written. Texts are read later, by its reader. */

@@ -1,5 +1,9 @@
+import { BUDGET_FIELDS } from './budget.ts'
 import type { Fields } from './field.ts'
 import { LANE_FIELDS } from './lane.ts'
 
 /** All that files, programs and operators configure. The reference is generated from it. */
-export const REGISTRIES: Readonly<Record<string, Fields>> = { lanes: LANE_FIELDS }
+export const REGISTRIES: Readonly<Record<string, Fields>> = {
+  lanes: LANE_FIELDS,
+  budgets: BUDGET_FIELDS,
+}
