@@ -7,7 +7,7 @@ process.setSourceMapsEnabled(true)
 // The only place that ends the process. A reader that leaves ends it as SIGPIPE would.
 const interrupts = new Interrupts((code) => process.exit(code))
 interrupts.listen()
-const world = realWorld(interrupts, () => process.exit(141))
+const world = realWorld(interrupts, (code) => process.exit(code))
 const code = await runProgram(process.argv.slice(2), world)
 // A pipe takes 64 KiB at once: what its reader has not taken yet is lost when the process exits.
 await Promise.all([process.stdout, process.stderr].map(written))

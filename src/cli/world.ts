@@ -11,13 +11,18 @@ const MAX_STDIN_BYTES = 64 * 1024 * 1024
 /**
  * The real world of a command.
  *
- * @param gone Called when nobody reads the standard output any more.
+ * @param exit Called with an exit code when the standard output cannot be written: 141, as for SIGPIPE, if its reader has left.
  */
-export function realWorld(interrupts: Interrupts, gone: () => void): Omit<World, 'catalogue'> {
+export function realWorld(interrupts: Interrupts, exit: (code: number) => void): Omit<World, 'catalogue'> {
   const environment = process.env
+  // A worker goes on when its log cannot be written.
   const err = new StreamOutput(process.stderr, environment, () => {})
   return {
-    out: new StreamOutput(process.stdout, environment, gone),
+    out: new StreamOutput(process.stdout, environment, (error) => {
+      if (error.code === 'EPIPE' || error.code === 'EIO') return exit(141)
+      err.line(`error: the standard output cannot be written: ${error.message}`)
+      exit(1)
+    }),
     err,
     environment,
     folder: process.cwd(),

@@ -1,10 +1,12 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type Flow, task, workflow } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
-import { Cli } from './cli.ts'
+import { Cli, MAIN } from './cli.ts'
 
 const database = useDatabase()
 const apps = useApps(database)
@@ -82,3 +84,47 @@ test('check lists the tasks of a lane that only code brings, and marks them', as
     undeclared: ['measure', 'surveyy'],
   })
 })
+
+test('ps lists what runs before a longer backlog, and in JSON the newest first', async () => {
+  const gate = new Gate()
+  const slow = task({ name: 'slow', lane: 'one', run: (_: null) => gate.pass() })
+  const app = await apps.open({ tasks: [slow], lanes: { one: { slots: 1 } } })
+  await app.work()
+  const first = await app.submit(slow, null)
+  await gate.arrived()
+  const others = await app.submitMany(slow, [null, null, null])
+  const filter = ['ps', '--task', 'slow', '-n', '2']
+  const { stdout } = await cli.run(filter)
+  const ids = [...stdout.matchAll(/^ *(\d+)/gm)].map(([, id]) => id)
+  expect(ids).toEqual([first.id, others.at(-1)!.id])
+  expect(stdout).toContain('There are more jobs. List them with a larger --limit')
+  const listed = await cli.json<{ id: string }[]>(...filter)
+  expect(listed.map(({ id }) => id)).toEqual([others.at(-1)!.id, others.at(-2)!.id])
+  gate.open()
+})
+
+test('tree says once that a step was cancelled', async () => {
+  const step = task({ name: 'step', lane: 'closed', run: () => 1 })
+  const flow = workflow({ name: 'stopped', steps: (steps: Flow<null>) => void steps.step('a', step) })
+  const app = await apps.open({ tasks: [step], workflows: [flow], lanes: { closed: { slots: 0 } } })
+  await app.work()
+  const job = await app.submit(flow, null)
+  await until(async () => (await app.tree(job.id)).children.length > 0, 'its step')
+  await cli.run(['cancel', job.id, '--reason', 'not needed'])
+  await job.result().catch(() => {})
+  const { stdout } = await cli.run(['tree', job.id])
+  expect(stdout).toContain('cancelled: not needed')
+  expect(stdout).not.toContain('cancelled: cancelled')
+})
+
+test.runIf(existsSync('/dev/full'))(
+  'an output that cannot be written is an error without a stack',
+  async () => {
+    const script = `exec '${process.execPath}' '${MAIN}' version > /dev/full`
+    const { status, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8' })
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: the standard output cannot be written: ENOSPC[^\n]*\n$/),
+    ])
+  },
+)

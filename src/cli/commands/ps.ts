@@ -1,5 +1,5 @@
 import type { ListedJob } from '../../engine/views/job-list.ts'
-import { ACTIVE_STATUSES } from '../../model/job.ts'
+import { ACTIVE_STATUSES, type JobStatus } from '../../model/job.ts'
 import { checkJobId } from '../../model/job-id.ts'
 import type { JobView } from '../../store/find-jobs.ts'
 import { positiveNumber } from '../arguments.ts'
@@ -34,7 +34,8 @@ export const declarePs: Declare = (command, act) => {
     .option('-w, --watch', 'refresh the list every second, until Ctrl-C')
     .addHelpText(
       'after',
-      '\nNewest first. Without --all and --status: only jobs that have not ended.\nWithout --steps: only jobs that were submitted, a workflow as one of them.',
+      '\nNewest first. Without --all and --status: only jobs that have not ended, running jobs first.' +
+        '\nWithout --steps: only jobs that were submitted, a workflow as one of them.',
     )
     .action((options: PsOptions) => act((world) => ps(world, options)))
 }
@@ -54,15 +55,10 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
 }
 
 async function listJobs(world: World, system: System, options: PsOptions): Promise<ExitCode> {
-  const { before, limit } = options
+  const { limit } = options
   const status = options.status ?? (options.all === true ? undefined : ACTIVE_STATUSES)
-  const filter = {
-    ...filterOf({ ...options, ...(status !== undefined && { status }) }),
-    ...(options.steps === true && { children: true }),
-  }
-  const page = before === undefined ? {} : { before: checkJobId(before) }
   // One more than asked for tells whether there are more.
-  const found = await system.listJobs({ ...filter, ...page, limit: limit + 1 })
+  const found = await findJobs(system, options, status, limit + 1)
   const jobs = found.slice(0, limit)
   const unknown = jobs.length === 0 && (await warnOfUnknownNames(world, system, options))
   if (options.json === true) {
@@ -81,8 +77,42 @@ async function listJobs(world: World, system: System, options: PsOptions): Promi
     return EXIT.done
   }
   writeTable(world.out, jobColumns(world.now().getTime()), jobs)
-  if (found.length > limit) world.out.line(`more with --before ${jobs.at(-1)!.id}, or a larger --limit`)
+  if (found.length > limit)
+    world.out.line(
+      status === ACTIVE_STATUSES
+        ? 'There are more jobs. List them with a larger --limit'
+        : `There are more jobs. List them with --before ${jobs.at(-1)!.id}, or a larger --limit`,
+    )
   return EXIT.done
+}
+
+/**
+ * A page of jobs, newest first. A person who lists what has not ended sees running jobs first: a long backlog must not hide
+ * them. Programs get one order, so that they can page through it.
+ */
+async function findJobs(
+  system: System,
+  options: PsOptions,
+  status: readonly JobStatus[] | undefined,
+  limit: number,
+): Promise<ListedJob[]> {
+  const page = options.before === undefined ? {} : { before: checkJobId(options.before) }
+  const find = (statuses: readonly JobStatus[] | undefined, most: number) =>
+    system.listJobs({
+      ...filterOf({ ...options, ...(statuses !== undefined && { status: statuses }) }),
+      ...(options.steps === true && { children: true }),
+      ...page,
+      limit: most,
+    })
+  if (status !== ACTIVE_STATUSES || options.json === true || options.before !== undefined)
+    return find(status, limit)
+  const running = await find(['running'], limit)
+  if (running.length === limit) return running
+  const others = await find(
+    ACTIVE_STATUSES.filter((each) => each !== 'running'),
+    limit - running.length,
+  )
+  return [...running, ...others]
 }
 
 /** A database gives more than a server does: lists of jobs are long, and what they took and gave may be large. */

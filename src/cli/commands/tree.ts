@@ -96,7 +96,9 @@ function nodeLine(node: TreeNode, parent: TreeNode | undefined, now: Date): stri
     node.earlierIds.length === 0 ? undefined : `earlier: job ${node.earlierIds.join(', ')}`,
   ]
   const text = facts.filter((fact) => fact !== undefined).join(', ')
-  return `${nameOf(node, parent)} (job ${node.id}) ${text}${node.error === null ? '' : `: ${node.error}`}`
+  // The error of a cancelled job begins with its status, which is there already.
+  const error = node.status === 'cancelled' ? node.error?.replace(/^cancelled: /, '') : node.error
+  return `${nameOf(node, parent)} (job ${node.id}) ${text}${error == null ? '' : `: ${error}`}`
 }
 
 /** Of an item its place, of a step its name, and what it runs where that is called otherwise. */

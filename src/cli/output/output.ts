@@ -17,14 +17,18 @@ export class StreamOutput implements Output {
   readonly #stream: NodeJS.WriteStream
   readonly #environment: NodeJS.ProcessEnv
 
-  /** @param gone Called when the reader has left, as in `sluice logs -f 1 | head`. */
-  constructor(stream: NodeJS.WriteStream, environment: NodeJS.ProcessEnv, gone: () => void) {
+  /**
+   * @param failed Called when nothing can be written any more: the reader has left, as in `sluice logs -f 1 | head`, or
+   *   the disk is full.
+   */
+  constructor(
+    stream: NodeJS.WriteStream,
+    environment: NodeJS.ProcessEnv,
+    failed: (error: NodeJS.ErrnoException) => void,
+  ) {
     this.#stream = stream
     this.#environment = environment
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
-      gone()
-    })
+    stream.on('error', failed)
   }
 
   get isTerminal(): boolean {
