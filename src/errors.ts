@@ -126,7 +126,7 @@ export const ERROR_STATUS = {
   EXEC_USER_UNAVAILABLE: 500,
   /** The provisioner could not start workers: no response, missing permissions, no capacity. */
   PROVISIONER_FAILED: 502,
-  /** The process pool has no free process. Callers check `free` first. */
+  /** The process pool has no free process, because a caller did not check `free`. */
   PROCESS_POOL_FULL: 503,
   /** The process, application or worker is being closed. */
   CLOSED: 503,

@@ -30,7 +30,7 @@ export const WorkerLabelsQuery = Type.Object(
 )
 
 export const WorkersAskedBody = Type.Object({
-  workers: Type.Integer({ description: 'How many live workers were told' }),
+  workers: Type.Integer({ description: 'How many live workers were asked' }),
 })
 
 export type WorkersAskedBody = Static<typeof WorkersAskedBody>
@@ -42,7 +42,7 @@ const Running = Type.Object({
   attempt: Type.Integer(),
   slot: Type.Integer({
     description:
-      'Its place among the jobs that the worker runs, from 1, the one that started first. It moves up when one before it has ended',
+      'Its position among the running jobs of the worker, from 1, the one that started first. It moves up when an earlier one ends',
   }),
   startedAt: Timestamp,
   cancelling: Type.Boolean(),
@@ -56,59 +56,61 @@ const Worker = Type.Object({
   host: Type.String(),
   pid: Type.Integer(),
   version: Type.String(),
-  capacity: Type.Integer({ description: '0: no limit of its own' }),
-  processes: Type.Integer({ description: 'Processes its process pool may have now' }),
+  capacity: Type.Integer({ description: '0: no limit' }),
+  processes: Type.Integer({ description: 'Processes that its process pool may have now' }),
   processLimit: Type.Unsafe<number | null>({
     ...WholeOrNull,
-    description: 'The most its process pool takes; null: it does not share the cores of its host',
+    description: 'The most processes of its process pool; null: it does not share the cores of its host',
   }),
   tasks: Type.Array(Type.String()),
   labels: Type.Record(Type.String(), Type.Unknown(), {
-    description: 'What it offers to tasks with requires',
+    description: 'Its labels, for tasks with requires',
   }),
-  rank: Type.Integer({ description: 'The smallest are given jobs first; among equals who came first' }),
+  rank: Type.Integer({
+    description: 'Workers with lower ranks get jobs first; equal ranks are ordered by registration',
+  }),
   pool: TextOrNull,
   request: TextOrNull,
   build: TextOrNull,
   draining: Type.Boolean(),
   broken: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'Why it cannot start jobs any more. Once that is mended, undrain lets it try again',
+    description: 'Why it cannot start jobs any more. Once the cause is fixed, undrain lets it try again',
   }),
   withdrawn: Type.Array(
     Type.Object({ task: Type.String(), why: Type.String(), since: Timestamp, retryAt: Timestamp }),
-    { description: 'Tasks it could not start three times: it takes none of their jobs until it tries again' },
+    { description: 'Tasks it failed to start three times. It takes none of their jobs until it tries again' },
   ),
-  stopping: Type.Boolean({ description: 'Asked to end: it leaves once what it runs has ended' }),
+  stopping: Type.Boolean({ description: 'Asked to shut down: it ends once its running jobs have ended' }),
   running: Type.Integer(),
-  assigned: Type.Integer({ description: 'Jobs it has beyond its slots and has not started' }),
+  assigned: Type.Integer({ description: 'Jobs that are assigned to it and have not started' }),
   startedAt: Timestamp,
   seenAt: Timestamp,
-  silentMs: Type.Number({ description: 'Since its last heartbeat' }),
-  silent: Type.Boolean({ description: 'It has not been heard of for two heartbeats' }),
+  silentMs: Type.Number({ description: 'Time since its last heartbeat' }),
+  silent: Type.Boolean({ description: 'It has missed two heartbeats' }),
   jobs: Type.Array(Running),
 })
 
 const Queue = Type.Object({
   lane: Type.String(),
   task: Type.String(),
-  depth: Type.Integer({ description: `Jobs that could start and wait; ${DEPTH_WORDS}` }),
+  depth: Type.Integer({ description: `Ready jobs; ${DEPTH_WORDS}` }),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
-  reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What stands in the way' }),
+  reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'What blocks them' }),
   sampledAt: Timestamp,
 })
 
 const SinceDone = Type.Unsafe<number | null>({
   type: ['number', 'null'],
-  description: 'Since it was last done, or somebody looked and there was nothing to do',
+  description: 'Time since it last ran, or was checked with nothing to do',
 })
 
 export const StatusBody = Type.Object({
   workers: Type.Array(Worker),
   lanes: Type.Array(LaneBody),
-  queues: Type.Array(Queue, { description: 'Where something waits; sampled every 2 s' }),
-  budgets: Type.Array(BudgetBody, { description: 'As GET /admin/budgets has them' }),
+  queues: Type.Array(Queue, { description: 'Where jobs wait; sampled every 2 s' }),
+  budgets: Type.Array(BudgetBody, { description: 'As in GET /admin/budgets' }),
   duties: Type.Array(
     Type.Object({ name: Type.String(), ranAt: TimestampOrNull, agoMs: SinceDone, ranBy: TextOrNull }),
   ),

@@ -6,7 +6,7 @@ import { Json, TextOrNull, Timestamp } from './scalars.ts'
 export const AuditEntryBody = Type.Object({
   id: Type.String(),
   at: Timestamp,
-  actor: Type.String({ description: 'Whose key it was, or the user of the program' }),
+  actor: Type.String({ description: 'The owner of the key, or the user of the program' }),
   keyId: TextOrNull,
   action: Type.String({ examples: ['lane.change'] }),
   target: Type.Unsafe<string | null>({ ...TextOrNull, examples: ['lane interactive'] }),
@@ -14,22 +14,22 @@ export const AuditEntryBody = Type.Object({
   after: Json,
   refused: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'The code it was refused with; null: it was done',
+    description: 'The error code if it was rejected; null if it was done',
   }),
   requestId: TextOrNull,
   reason: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'Why, as the header x-sluice-reason said',
+    description: 'The reason, as given in the header x-sluice-reason',
   }),
 })
 export type AuditEntryBody = Static<typeof AuditEntryBody>
 
 export const AuditList = Type.Object({
-  entries: Type.Array(AuditEntryBody, { description: 'The newest first' }),
+  entries: Type.Array(AuditEntryBody, { description: 'Newest first' }),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,
     description:
-      'The `before` of the next page; null when nothing follows. A page may be short, even empty, and yet be followed: each looks at a bounded part of the audit',
+      'The `before` of the next page; null when no more follow. A page may be short or empty although more follow, because each reads a bounded part of the audit log',
   }),
 })
 
@@ -39,21 +39,21 @@ const Text = (description: string) => Type.String({ minLength: 1, maxLength: MAX
 
 export const AuditQuery = Type.Object(
   {
-    actor: Type.Optional(Text('Whose key it was')),
-    action: Type.Optional(Text('An action, or with a dot at its end all that begin so: `key.`')),
+    actor: Type.Optional(Text('The owner of the key')),
+    action: Type.Optional(Text('An action, or with a final dot all actions that begin with it: `key.`')),
     target: Type.Optional(Text('What was changed: `key 3`')),
     keyId: Type.Optional(KeyId),
-    requestId: Type.Optional(Text('As in the answer and the log')),
+    requestId: Type.Optional(Text('As in the response and the log')),
     refused: Type.Optional(
-      Type.Boolean({ description: 'true: only what was refused; false: only what was done' }),
+      Type.Boolean({ description: 'true: only rejected changes; false: only changes that were made' }),
     ),
     since: Type.Optional(Timestamp),
     until: Type.Optional(Timestamp),
     before: Type.Optional(
       Type.String({
         pattern: '^[1-9][0-9]{0,17}$',
-        'x-rule': 'the `next` of the page before, a whole number',
-        description: 'The `next` of the page before',
+        'x-rule': 'the `next` of the previous page, a whole number',
+        description: 'The `next` of the previous page',
       }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),

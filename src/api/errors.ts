@@ -5,9 +5,9 @@ export const ErrorGroupsBody = Type.Object({
   groups: Type.Array(
     Type.Object({
       fingerprint: Type.String({
-        description: 'What these have in common, for the `fingerprint` of lists and actions',
+        description: 'The fingerprint that these errors share, for lists and actions',
       }),
-      pattern: Type.String({ description: 'The error without what differs from one to the next' }),
+      pattern: Type.String({ description: 'The error without its variable parts' }),
       count: Type.Integer(),
       tasks: Type.Array(Type.String()),
       firstAt: Timestamp,
@@ -16,13 +16,13 @@ export const ErrorGroupsBody = Type.Object({
       exampleError: Type.String(),
       exampleClass: Type.Unsafe<string | null>({
         type: ['string', 'null'],
-        description: 'What was thrown, such as TypeError; null where nothing was',
+        description: 'The class of what was thrown, such as TypeError; null if nothing was thrown',
       }),
     }),
     { description: 'The most frequent first' },
   ),
-  looked: Type.Integer({ description: 'Failures that were looked at: the newest 5,000 at most' }),
-  complete: Type.Boolean({ description: 'False: there are older ones within the time asked for' }),
+  looked: Type.Integer({ description: 'How many failures were considered: the newest 5,000 at most' }),
+  complete: Type.Boolean({ description: 'False: older failures exist within the requested time' }),
 })
 export type ErrorGroupsBody = Static<typeof ErrorGroupsBody>
 

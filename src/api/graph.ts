@@ -10,7 +10,7 @@ export const NodeBody = Type.Object({
   kind: Kind,
   task: Type.String(),
   status: Status,
-  retrying: Type.Boolean({ description: 'Waits for another attempt' }),
+  retrying: Type.Boolean({ description: 'Waiting for the next attempt' }),
   error: TextOrNull,
   attempt: Type.Integer({ description: 'Starts so far' }),
   progress: NumberOrNull,
@@ -22,11 +22,11 @@ export const NodeBody = Type.Object({
 })
 export type NodeBody = Static<typeof NodeBody>
 
-/** A workflow or group as it is drawn: what each step needs, and the job it has become. */
+/** The graph of a workflow or group: the dependencies of each step, and its job. */
 export const GraphBody = Type.Object({
   job: NodeBody,
   submittedBy: TextOrNull,
-  superseded: Type.Boolean({ description: 'A rerun has put another in its place: this one is history' }),
+  superseded: Type.Boolean({ description: 'A rerun has replaced it: this job is history' }),
   path: Type.Array(
     Type.Object({
       id: JobId,
@@ -36,7 +36,7 @@ export const GraphBody = Type.Object({
       task: Type.String(),
       status: Status,
     }),
-    { description: 'What it is part of, the root first, without itself. Of more than 20 levels the nearest' },
+    { description: 'The jobs that contain it, the root first. The nearest 20 levels' },
   ),
   steps: Type.Array(
     Type.Object({
@@ -49,17 +49,17 @@ export const GraphBody = Type.Object({
         ...TextOrNull,
         description: 'The task or workflow; null for a group',
       }),
-      needs: Type.Array(Type.String(), { description: 'Steps that end before this one starts' }),
+      needs: Type.Array(Type.String(), { description: 'Steps that must end before this one starts' }),
       on: Type.Unsafe<'success' | 'failure' | 'always'>({
         type: 'string',
         enum: ['success', 'failure', 'always'],
       }),
-      when: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Its condition, as it is written' }),
+      when: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Its condition, as written' }),
       job: Type.Optional(NodeBody),
     }),
     {
       description:
-        'In the order they are written. Without a job: not reached. Empty for a fan-out, and before it has begun',
+        'In definition order. Without a job: not reached. Empty for a fan-out, and before it has begun',
     },
   ),
 })

@@ -9,7 +9,7 @@ export const MAX_PAGE = 200
 
 const names = JOB_STATUSES.join('|')
 
-/** Fields that jobs are searched by, in a query and in a body. */
+/** The fields of job filters, in queries and bodies. */
 const CRITERIA = {
   task: Type.Optional(Name),
   lane: Type.Optional(Name),
@@ -21,14 +21,14 @@ const CRITERIA = {
   finishedFrom: Type.Optional(Timestamp),
   finishedTo: Type.Optional(Timestamp),
   error: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, description: 'A part of the error, in capitals or not' }),
+    Type.String({ minLength: 1, maxLength: 200, description: 'A part of the error, case-insensitive' }),
   ),
   waits: Type.Optional(
     Type.Unsafe<(typeof WAITS)[number]>({
       type: 'string',
       enum: [...WAITS],
       description:
-        'Of those that are queued: turn, that could start; time, whose time has not come; retry, that wait for another attempt after one that failed or was lost',
+        'For queued jobs: turn, ready to start; time, scheduled for later; retry, waiting for the next attempt after one that failed or was lost',
     }),
   ),
   fingerprint: Type.Optional(
@@ -36,7 +36,7 @@ const CRITERIA = {
       pattern: '^[0-9a-f]{12}$',
       'x-rule': 'the `fingerprint` of a group of errors, 12 hexadecimal digits',
       description:
-        'Failed jobs of a group of errors, children included, the latest failure first. With task, submittedBy, finishedFrom and finishedTo only',
+        'Failed jobs of a group of errors, including children, latest failure first. Can be combined only with task, submittedBy, finishedFrom and finishedTo',
     }),
   ),
 }
@@ -46,21 +46,21 @@ export const ListQuery = Type.Object(
     status: Type.Optional(
       Type.String({
         pattern: `^(${names})(,(${names}))*$`,
-        'x-rule': `some of ${JOB_STATUSES.join(', ')}, with commas between`,
-        description: `Some of ${JOB_STATUSES.join(', ')}, with commas between`,
+        'x-rule': `one or more of ${JOB_STATUSES.join(', ')}, separated by commas`,
+        description: `One or more of ${JOB_STATUSES.join(', ')}, separated by commas`,
         examples: ['queued,running'],
       }),
     ),
     ...CRITERIA,
     children: Type.Optional(
-      Type.Boolean({ description: 'true: jobs of trees too, but none that a rerun has replaced' }),
+      Type.Boolean({ description: 'true: includes jobs of trees, but none that a rerun has replaced' }),
     ),
     before: Type.Optional(JobId),
     cursor: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 200,
-        description: 'The `next` of the page before; not together with `before`',
+        description: 'The `next` of the previous page; not together with `before`',
       }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: 50 })),
@@ -71,15 +71,15 @@ export type ListQuery = Static<typeof ListQuery>
 
 const Share = {
   total: Type.Integer(),
-  ended: Type.Integer({ description: 'Of those, however they ended' }),
+  ended: Type.Integer({ description: 'How many of them have ended, in any state' }),
 }
 
 const FanOutShare = {
-  paused: Type.Optional(Type.Boolean({ description: 'Of a fan-out: its window is 0' })),
-  willFail: Type.Optional(Type.String({ description: 'Of a fan-out: why it cannot succeed any more' })),
+  paused: Type.Optional(Type.Boolean({ description: 'For a fan-out: its window is 0' })),
+  willFail: Type.Optional(Type.String({ description: 'For a fan-out: why it can no longer succeed' })),
 }
 
-/** How far something is that has others below it. */
+/** The progress of a job that has children. */
 export const Below = Type.Object(
   {
     ...Share,
@@ -87,32 +87,33 @@ export const Below = Type.Object(
     fanOut: Type.Optional(
       Type.Object(
         { step: Type.String(), ...Share, ...FanOutShare },
-        { description: 'Of a workflow: the first of its fan-outs that runs' },
+        { description: 'For a workflow: its first running fan-out' },
       ),
     ),
     waitsFor: Type.Optional(
       Type.Object(
         {
           jobId: JobId,
-          step: Type.String({ description: 'With the groups and sub-workflows on the way: publish/notify' }),
+          step: Type.String({
+            description: 'With the groups and sub-workflows that contain it: publish/notify',
+          }),
           status: Status,
           reason: Type.Unsafe<string | null>({
             ...TextOrNull,
-            description: 'What keeps it from starting, where that is known',
+            description: 'What blocks it, if known',
           }),
-          text: Type.String({ description: 'The same in a few words' }),
+          text: Type.String({ description: 'The same, as a short text' }),
         },
-        { description: 'Of a workflow: the step it waits for; one that waits for approval first' },
+        { description: 'For a workflow: the step it waits for; a step that waits for approval comes first' },
       ),
     ),
   },
   {
-    description:
-      'Of a fan-out that runs its children, of a workflow that runs its steps, where it has at most 500 of them',
+    description: 'For a fan-out or a workflow with running children, if it has at most 500 of them',
   },
 )
 
-/** A job as lists show it: without input, result and checkpoint, which may be large. */
+/** A job in lists: without input, result and checkpoint, which may be large. */
 export const JobSummaryBody = Type.Object({
   ...Type.Omit(JobBody, ['input', 'result', 'checkpoint', 'errorDetail']).properties,
   below: Type.Optional(Below),
@@ -121,12 +122,12 @@ export type JobSummaryBody = Static<typeof JobSummaryBody>
 
 export const JobListBody = Type.Object({
   jobs: Type.Array(JobSummaryBody, {
-    description: 'The newest first. Children are not in lists: see the tree',
+    description: 'Newest first. Lists do not include children: see the tree',
   }),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,
     description:
-      'The `cursor` of the next page; null when nothing follows. A page may be short, even empty, and yet be followed: each looks at a bounded number of jobs',
+      'The `cursor` of the next page; null when no more follow. A page may be short or empty although more follow, because each reads a bounded number of jobs',
   }),
 })
 
@@ -136,7 +137,7 @@ export const FilterBody = Type.Object(
   { status: Type.Optional(Type.Array(Status, { minItems: 1 })), ...CRITERIA },
   {
     ...STRICT,
-    description: 'Which jobs: those that match every field. Workflows are meant with all below them',
+    description: 'Which jobs: those that match every field. Workflows include everything below them',
   },
 )
 
@@ -149,19 +150,19 @@ export const BulkActionBody = Type.Object(
     filter: FilterBody,
     all: Type.Optional(
       Type.Boolean({
-        description: 'Needed with an empty filter, which finds every job that the action is for',
+        description: 'Required with an empty filter, which matches every job that the action applies to',
       }),
     ),
-    dryRun: Type.Optional(Type.Boolean({ description: 'Only count what would be changed' })),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only count what would change' })),
     priority: Type.Optional(Priority),
     reason: Type.Optional(
-      Type.String({ maxLength: MAX_JOB_REASON, description: 'Of a cancel; kept with the jobs' }),
+      Type.String({ maxLength: MAX_JOB_REASON, description: 'For a cancel; kept with the jobs' }),
     ),
     cursor: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 200,
-        description: 'The `next` of an answer that was not the last',
+        description: 'The `next` of a response that was not the last',
       }),
     ),
   },
@@ -170,7 +171,7 @@ export const BulkActionBody = Type.Object(
 export type BulkActionBody = Static<typeof BulkActionBody>
 
 export const BulkActionAnswer = Type.Object({
-  matched: Type.Integer({ description: 'Jobs that the filter found in a state the action is for' }),
+  matched: Type.Integer({ description: 'Matching jobs in a state that the action applies to' }),
   changed: Type.Integer({ description: 'Jobs that were changed; 0 in a dry run' }),
   refused: Type.Array(Type.Object({ id: JobId, code: Type.String(), detail: Type.String() }), {
     description: 'The first 100 that could not be changed',
@@ -178,22 +179,21 @@ export const BulkActionAnswer = Type.Object({
   reruns: Type.Optional(
     Type.Object(
       {
-        jobs: Type.Integer({ description: 'Leaf jobs that run again' }),
+        jobs: Type.Integer({ description: 'Leaf jobs to run again' }),
         workflows: Type.Array(
           Type.Object({ name: Type.String(), runs: Type.Integer(), jobs: Type.Integer() }),
-          { description: 'Workflows that run again, and how many of their jobs' },
+          { description: 'Workflows to run again, and how many of their jobs' },
         ),
         leftOut: Type.Integer({
-          description: 'Jobs left out because their workflow was cancelled on request',
+          description: 'Jobs that are skipped because their workflow was cancelled on request',
         }),
       },
-      { description: 'Of a retry: what runs again, or would in a dry run' },
+      { description: 'For a retry: what runs again, or would in a dry run' },
     ),
   ),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description:
-      'There is more to do than fits into one request: ask again with this as `cursor`. null: all is done',
+    description: 'More remains than fits into one request: repeat it with this as `cursor`. null: complete',
   }),
 })
 export type BulkActionAnswer = Static<typeof BulkActionAnswer>

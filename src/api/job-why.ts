@@ -36,17 +36,17 @@ export const WhyBody = Type.Object({
     kind: Type.Unsafe<(typeof KINDS)[number]>({
       type: 'string',
       enum: [...KINDS],
-      description: 'nothing: a worker takes it with its next look, or it does not wait',
+      description: 'nothing: a worker will pick it up on its next poll, or it does not wait',
     }),
     lane: TextOrNull,
     limit: Type.Unsafe<number | null>({
       ...WholeOrNull,
-      description: 'Slots, places in the window, children',
+      description: 'The number of slots, children in the window, or children',
     }),
     inUse: WholeOrNull,
     parentId: Type.Unsafe<string | null>({
       ...TextOrNull,
-      description: 'Whose window, or who lets it start',
+      description: 'The job whose window it is, or that releases this one',
     }),
     until: TimestampOrNull,
     by: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Who paused or closed the lane' }),
@@ -66,22 +66,23 @@ export const WhyBody = Type.Object({
     } | null>({
       type: ['object', 'null'],
       additionalProperties: true,
-      description: 'What it lacks of a budget: on which device, which models hold that, and when it is due',
+      description:
+        'The missing amount of a budget: on which device, which models hold it, and when it is expected',
     }),
   }),
   reason: Type.String(),
   holders: Type.Array(
     Type.Object({ jobId: JobId, task: Type.String(), worker: TextOrNull, since: TimestampOrNull }),
-    { description: 'Who runs in its place: up to 20 you may see' },
+    { description: 'The jobs that run instead: up to 20 that you may see' },
   ),
-  hiddenHolders: Type.Integer({ description: 'How many of them belong to others' }),
-  position: Type.Unsafe<number | null>({ ...WholeOrNull, description: '1: the next' }),
+  hiddenHolders: Type.Integer({ description: 'How many belong to other owners' }),
+  position: Type.Unsafe<number | null>({ ...WholeOrNull, description: '1: the next to start' }),
   estimateSeconds: Type.Unsafe<number | null>({
     ...NumberOrNull,
-    description: 'From how fast others ended lately; null: nobody can tell',
+    description: 'Estimated from how fast jobs ended recently; null: unknown',
   }),
   deadlineAt: TimestampOrNull,
   passedOver: Type.Array(Type.Object({ reason: Type.String(), times: Type.Integer() })),
-  words: Type.Array(Type.String(), { description: 'All of it in words, a line each' }),
+  words: Type.Array(Type.String(), { description: 'The whole explanation as text, one entry per line' }),
 })
 export type WhyBody = Static<typeof WhyBody>

@@ -27,17 +27,17 @@ export const Status = Type.Unsafe<(typeof JOB_STATUSES)[number]>({ type: 'string
 const State = Type.Unsafe<(typeof JOB_STATES)[number]>({
   type: 'string',
   enum: [...JOB_STATES],
-  description: 'What the database keeps: finer than status',
+  description: 'The stored state, finer than status',
 })
 export const Kind = Type.Unsafe<'workflow' | 'group' | 'fanout' | null>({
   type: ['string', 'null'],
   enum: ['workflow', 'group', 'fanout', null],
-  description: 'null: a task that runs',
+  description: 'null: a leaf job, which runs a task',
 })
 
 const Detail = Type.Unsafe<ErrorDetail | null>({
   description:
-    'Of what was thrown: class, message, stack, properties, value, cause, errors; null where nothing was',
+    'What was thrown: class, message, stack, properties, value, cause, errors; null if nothing was thrown',
 })
 
 /** One submission: exactly one of `task`, `workflow` and `name`. */
@@ -46,14 +46,14 @@ export const SubmitBody = Type.Object(
     task: Type.Optional(Name),
     workflow: Type.Optional(Name),
     name: Type.Optional(
-      Type.String({ ...Name, description: 'Of a task or a workflow, for who does not know which it is' }),
+      Type.String({ ...Name, description: 'The name of a task or a workflow, when it is unknown which' }),
     ),
-    input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })),
+    input: Type.Optional(Type.Unknown({ description: 'Any JSON; null by default' })),
     key: Type.Optional(
       Type.String({
         ...Key,
         description:
-          'At most one active job per task and key: the same input attaches to it, another is refused',
+          'At most one active job per task and key: a submission with the same input attaches to it, another input is rejected',
       }),
     ),
     priority: Type.Optional(Priority),
@@ -61,7 +61,7 @@ export const SubmitBody = Type.Object(
     runAt: Type.Optional(
       Type.Unsafe<string | number>({
         type: ['string', 'number'],
-        description: 'Not before: a time such as 2031-05-01T08:00:00Z, or a duration from now such as "10m"',
+        description: 'The earliest start: a time such as 2031-05-01T08:00:00Z, or a delay such as "10m"',
       }),
     ),
     deadline: Type.Optional(Deadline),
@@ -69,7 +69,7 @@ export const SubmitBody = Type.Object(
     resubmitOf: Type.Optional(
       Type.String({
         ...JobId,
-        description: 'The job that this one is submitted in place of: both name each other',
+        description: 'The job that this one replaces; each refers to the other',
       }),
     ),
   },
@@ -77,7 +77,7 @@ export const SubmitBody = Type.Object(
 )
 export type SubmitBody = Static<typeof SubmitBody>
 
-/** Enough for the body limit; the statement takes 4,000 in one go. */
+/** Fits the body limit. One statement takes 4,000. */
 export const MAX_BULK = 4000
 
 export const BulkBody = Type.Object(
@@ -86,10 +86,10 @@ export const BulkBody = Type.Object(
 )
 export type BulkBody = Static<typeof BulkBody>
 
-/** Of a job that was attached to. */
+/** For a job to which the submission was attached. */
 export const Readable = Type.Optional(
   Type.Boolean({
-    description: 'False: the job is of somebody else, and you may not read it. Left out otherwise',
+    description: 'False: the job belongs to another owner, and you may not read it. Absent otherwise',
   }),
 )
 
@@ -109,8 +109,8 @@ export const IdempotencyHeaders = Type.Object({
       minLength: 1,
       maxLength: 200,
       pattern: '^[\\x21-\\x7e]+$',
-      'x-rule': '1 to 200 letters, digits and signs of ASCII, without spaces',
-      description: 'The same request with the same key, within 24 h, gets the first answer again',
+      'x-rule': '1 to 200 ASCII letters, digits and symbols, without spaces',
+      description: 'A repeat of the request with the same key within 24 h gets the first response',
     }),
   ),
 })
@@ -121,21 +121,21 @@ export const JobBody = Type.Object({
   lane: TextOrNull,
   laneChosen: Type.Boolean({
     description:
-      'Whether the submission named the lane; otherwise a waiting job follows its task to another lane',
+      'Whether the submission named the lane. Otherwise, a waiting job follows its task to another lane',
   }),
-  model: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What its task loads; null: nothing' }),
-  devices: Type.Array(Type.String(), { description: 'Where it runs, while it draws from devices' }),
+  model: Type.Unsafe<string | null>({ ...TextOrNull, description: 'The model it needs; null: none' }),
+  devices: Type.Array(Type.String(), { description: 'The devices it uses while it runs' }),
   kind: Kind,
   parentId: TextOrNull,
   rootId: TextOrNull,
   workflow: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'The workflow it is a step of; null: of none',
+    description: 'The workflow it is a step of; null: none',
   }),
   rootStatus: Type.Unsafe<(typeof JOB_STATUSES)[number] | null>({
     type: ['string', 'null'],
     enum: [...JOB_STATUSES, null],
-    description: 'Of a step: how the whole stands, which must have ended before a step can run again',
+    description: 'For a step: the state of the whole tree, which must have ended before a step can run again',
   }),
   step: TextOrNull,
   index: WholeOrNull,
@@ -165,12 +165,11 @@ export const JobBody = Type.Object({
   approvedBy: TextOrNull,
   resubmitOf: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'The job that this one was submitted in place of; null: none',
+    description: 'The job that this one replaces; null: none',
   }),
-  resubmittedAs: Type.Array(JobId, { description: 'The jobs that were submitted in place of this one' }),
+  resubmittedAs: Type.Array(JobId, { description: 'The jobs that replace this one' }),
   superseded: Type.Boolean({
-    description:
-      'A rerun has put another in its place, or in that of something above it: this one is history',
+    description: 'A rerun has replaced it or a job that contains it: this job is history',
   }),
 })
 export type JobBody = Static<typeof JobBody>
@@ -182,7 +181,7 @@ export const AttemptsBody = Type.Object({
       worker: TextOrNull,
       startedAt: TimestampOrNull,
       endedAt: TimestampOrNull,
-      ending: Type.String({ description: '"running" for the one under way' }),
+      ending: Type.String({ description: '"running" for the current attempt' }),
       error: TextOrNull,
       detail: Detail,
     }),
@@ -196,20 +195,23 @@ export const TimelineBody = Type.Object({
     Type.Object({
       at: Type.Unsafe<string | null>({
         ...TimestampOrNull,
-        description: 'null: it is not kept when that was',
+        description: 'null: not stored',
       }),
       what: Type.Unsafe<TimelineEvent>({ type: 'string', enum: [...TIMELINE_EVENTS] }),
       attempt: WholeOrNull,
       worker: TextOrNull,
-      by: Type.Unsafe<string | null>({ ...TextOrNull, description: 'Who did it, where somebody did' }),
+      by: Type.Unsafe<string | null>({
+        ...TextOrNull,
+        description: "Who did it, if it was a caller's action",
+      }),
       error: TextOrNull,
       durationMs: Type.Unsafe<number | null>({
         ...NumberOrNull,
-        description: 'Of a start: how long it waited before. Of an ending: how long the attempt took',
+        description: 'For a start: how long it waited before. For an end: how long the attempt took',
       }),
-      final: Type.Boolean({ description: 'The job has come to its end with this' }),
+      final: Type.Boolean({ description: 'The job has ended with this event' }),
     }),
-    { description: 'In the order in which it happened' },
+    { description: 'In chronological order' },
   ),
 })
 export type TimelineBody = Static<typeof TimelineBody>
@@ -241,7 +243,7 @@ export const LogsBody = Type.Object({
   lines: Type.Array(LogLineBody),
   next: Type.Unsafe<string | null>({
     type: ['string', 'null'],
-    description: 'Ask with this as after for more; null: these were all there are so far',
+    description: 'Continue with this as after; null: no more lines so far',
   }),
 })
 export type LogsBody = Static<typeof LogsBody>
@@ -262,11 +264,9 @@ export const Counts = Type.Object({
   cancelled: Type.Integer(),
   window: Type.Unsafe<number | null>({ ...WholeOrNull, description: '0: paused; null: no limit' }),
   inFlight: Type.Integer(),
-  resumesAt: Type.Optional(
-    Type.Integer({ description: 'While it is paused: the window that a resume goes back to' }),
-  ),
+  resumesAt: Type.Optional(Type.Integer({ description: 'While paused: the window that a resume restores' })),
   willFail: Type.Optional(
-    Type.String({ description: 'While it runs: why it cannot succeed any more; absent: it still can' }),
+    Type.String({ description: 'While running: why it can no longer succeed; absent: it still can' }),
   ),
 })
 
@@ -285,12 +285,12 @@ export const NotReached = Type.Object(
           description: 'The task or workflow; null for a group',
         }),
       }),
-      { description: 'In the order they are written; the first hundred' },
+      { description: 'In definition order; the first hundred' },
     ),
   },
   {
     description:
-      'Of a workflow or group whose children are all here: its steps that the run has not come to. Left out: there are none',
+      'For a workflow or group with all children listed: its steps that the run has not reached. Absent: none',
   },
 )
 
@@ -312,7 +312,7 @@ export const TreeBody = Type.Object({
   finishedAt: TimestampOrNull,
   earlierIds: Type.Array(Type.String()),
   counts: Type.Optional(Counts),
-  hidden: Type.Integer({ description: 'Direct children that are not among children: too many, or too deep' }),
+  hidden: Type.Integer({ description: 'Direct children that are not listed: too many, or too deep' }),
   notReached: Type.Optional(NotReached),
   children: Type.Unsafe<unknown[]>({ type: 'array', items: {}, description: 'Nodes like this one' }),
 })
@@ -354,7 +354,7 @@ export const TraceBody = Type.Object({
       input: Json,
       error: TextOrNull,
       sources: Type.Optional(
-        Type.Array(DecidedStep, { description: 'The steps beside it whose results it was made from' }),
+        Type.Array(DecidedStep, { description: 'The sibling steps whose results it was created from' }),
       ),
       steps: Type.Optional(Type.Array(DecidedStep)),
       counts: Type.Optional(Counts),
@@ -384,7 +384,7 @@ export const CancelQuery = Type.Object(
       Type.Unsafe<'cancel' | 'delete'>({
         type: 'string',
         enum: ['cancel', 'delete'],
-        description: 'Refuse with 409 where the job is in a state for the other of the two',
+        description: 'Reject with 409 if the job is in a state for the other of the two',
       }),
     ),
   },
@@ -395,11 +395,11 @@ const CancelReason = Type.Object(
   { reason: Type.Optional(Type.String({ maxLength: MAX_JOB_REASON, description: 'Kept with the job' })) },
   STRICT,
 )
-/** Of an operator's cancel: in the body, which may be left out, or in the query. */
+/** For an operator's cancel: in the body, which is optional, or in the query. */
 export const OperatorCancelBody = Type.Union([CancelReason, Type.Null()])
 export const OperatorCancelQuery = CancelReason
 
-/** What became of a job that somebody changed. */
+/** A job after a change. */
 export const ChangedJobBody = Type.Object({ id: JobId, status: Status })
 export const RemovedJobBody = Type.Object({
   id: JobId,
@@ -409,26 +409,28 @@ export const RemovedJobBody = Type.Object({
 
 export type RemovedJobBody = Static<typeof RemovedJobBody>
 
-/** A body that may be left out. */
+/** An optional body. */
 const Comment = Type.Object({ comment: Type.Optional(Type.String({ maxLength: MAX_JOB_REASON })) }, STRICT)
 export const ApproveBody = Type.Union([Comment, Type.Null()])
 export const RejectBody = Type.Object({ comment: Type.String({ maxLength: MAX_JOB_REASON }) }, STRICT)
 
 const Retry = Type.Object(
   {
-    failed: Type.Optional(Type.Boolean({ description: 'What failed in the tree, and what follows from it' })),
+    failed: Type.Optional(
+      Type.Boolean({ description: 'The failed jobs of the tree, and what depends on them' }),
+    ),
     only: Type.Optional(
       Type.Array(JobId, {
         minItems: 1,
         maxItems: 10_000,
-        description: 'With failed: of what failed below the job, only these jobs. They run again together',
+        description: 'With failed: only these of the failed jobs below the job. They run again together',
       }),
     ),
     from: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 100, description: 'A step, and what follows from it' }),
+      Type.String({ minLength: 1, maxLength: 100, description: 'A step, and what depends on it' }),
     ),
-    input: Type.Optional(Type.Unknown({ description: 'What that step gets instead of its rendered input' })),
-    dryRun: Type.Optional(Type.Boolean({ description: 'Only say what would run again' })),
+    input: Type.Optional(Type.Unknown({ description: 'Replaces the rendered input of that step' })),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only report what would run again' })),
   },
   STRICT,
 )
@@ -440,9 +442,9 @@ export const RetriedBody = Type.Object({
   root: JobId,
   name: Type.String({ description: 'The task or workflow of the root' }),
   jobs: Type.Integer({ description: 'How many run again' }),
-  superseded: Type.Integer({ description: 'How many were put aside' }),
+  superseded: Type.Integer({ description: 'How many are replaced' }),
   refused: Type.Array(Type.Object({ id: JobId, code: Type.String(), detail: Type.String() }), {
-    description: 'Of only: jobs that cannot run again; the others do',
+    description: 'For only: jobs that cannot run again; the others do',
   }),
 })
 
@@ -454,7 +456,7 @@ export const WindowBody = Type.Object(
       Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 pauses the fan-out' }),
     ),
     resume: Type.Optional(
-      Type.Boolean({ description: 'In place of concurrency: the size it had before it was paused' }),
+      Type.Boolean({ description: 'Instead of concurrency: restores the size before the pause' }),
     ),
   },
   STRICT,
@@ -463,5 +465,7 @@ export const WindowChangeBody = Type.Object({ before: Type.Integer(), after: Typ
 export type WindowChangeBody = Static<typeof WindowChangeBody>
 
 export const PriorityBody = Type.Object({ priority: Priority }, STRICT)
-/** No more of the job than that: who may change jobs of others need not be one who may read them. */
+/**
+ * Only this much of the job, because permission to change other owners' jobs does not imply permission to read them.
+ */
 export const ReprioritisedBody = Type.Object({ id: JobId, status: Status, priority: Priority })

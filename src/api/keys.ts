@@ -5,7 +5,7 @@ import { Duration, Name, TextOrNull, Timestamp, TimestampOrNull } from './scalar
 export const KeyId = Type.String({
   pattern: '^[1-9][0-9]{0,17}$',
   'x-rule': 'the id of a key, a whole number such as 3',
-  description: 'Id of an API key: a whole number, as text. It opens nothing',
+  description: 'Id of an API key: a whole number, as text. It grants no access',
   examples: ['3'],
 })
 
@@ -15,9 +15,9 @@ const Patterns = (what: string) =>
       minLength: 1,
       maxLength: 100,
       pattern: '^[A-Za-z0-9_.*-]+$',
-      'x-rule': 'a name with * for any characters',
+      'x-rule': 'a name, in which * matches any characters',
     }),
-    { maxItems: 100, description: `${what}; * stands for any characters, and none named means none` },
+    { maxItems: 100, description: `${what}; * matches any characters, and an empty list matches nothing` },
   )
 const MaxCapacity = Type.Unsafe<number | null>({
   type: ['integer', 'null'],
@@ -28,11 +28,11 @@ const MaxCapacity = Type.Unsafe<number | null>({
 const MinRank = Type.Integer({
   minimum: RANK_RANGE.min,
   maximum: RANK_RANGE.max,
-  description: 'The smallest rank of a worker; those with the smallest are given jobs first. Default 0',
+  description: 'The lowest rank of a worker; workers with lower ranks get jobs first. Default 0',
 })
 const RUN_FIELDS = {
-  tasks: Patterns('Tasks that its workers may have'),
-  lanes: Patterns('Lanes that they may take jobs from'),
+  tasks: Patterns('Tasks that its workers may run'),
+  lanes: Patterns('Lanes from which they may take jobs'),
   pools: Patterns('Pools that they may join, with a request of the pool'),
   maxCapacity: MaxCapacity,
   minRank: MinRank,
@@ -43,15 +43,15 @@ export const RunsBody = Type.Object(RUN_FIELDS)
 
 const RunsGiven = Type.Partial(Type.Object(RUN_FIELDS), { additionalProperties: false })
 
-/** A key as it is shown: without anything that opens the door. */
+/** A key as shown: without its secret. */
 export const KeyBody = Type.Object({
   id: KeyId,
-  name: Type.String({ description: 'Whose it is: what its jobs and the audit say' }),
+  name: Type.String({ description: 'The owner, as shown by its jobs and the audit log' }),
   role: Name,
   runs: Type.Unsafe<Static<typeof RunsBody> | null>({
     ...RunsBody,
     type: ['object', 'null'],
-    description: 'What its workers may run; null where its role lets it have none',
+    description: 'What its workers may run; null if its role permits no workers',
   }),
   state: Type.Enum(['active', 'expired', 'revoked']),
   createdAt: Timestamp,
@@ -85,7 +85,7 @@ export const RevokeQuery = Type.Object(
     withSchedules: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'Disable the schedules of its owner too, which go on otherwise. They are kept',
+        description: 'Also disables the schedules of its owner, which otherwise continue. They are kept',
       }),
     ),
   },
@@ -105,14 +105,14 @@ export const NewKeyBody = Type.Object(
     name: Type.String({
       minLength: 1,
       maxLength: MAX_OWNER,
-      description: 'Whose it is. Keys of one name share their jobs',
+      description: 'The owner. Keys with the same owner share their jobs',
     }),
     role: Name,
     expires: Type.Optional(
       Type.Unsafe<string | number | null>({
         ...Duration,
         type: ['string', 'number', 'null'],
-        description: 'How long it lives, such as "30d"; null: until it is revoked',
+        description: 'How long it is valid, such as "30d"; null: until it is revoked',
         examples: ['30d'],
       }),
     ),
@@ -120,7 +120,7 @@ export const NewKeyBody = Type.Object(
     takeover: Type.Optional(
       Type.Boolean({
         description:
-          'The name has jobs, schedules or former keys and no key that is good, and the owner of this one is meant to have them. Not needed with `jobs:read:all`',
+          'Confirms that the new key takes over the jobs, schedules or former keys of this owner, which has no valid key. Not needed with `jobs:read:all`',
       }),
     ),
   },
@@ -133,6 +133,6 @@ export type KeyChangeBody = Static<typeof KeyChangeBody>
 
 export const CreatedKeyBody = Type.Object({
   ...KeyBody.properties,
-  key: Type.String({ description: 'The key itself. It is not shown again', examples: ['slk_...'] }),
+  key: Type.String({ description: 'The key itself. It is shown only once', examples: ['slk_...'] }),
 })
 export type CreatedKeyBody = Static<typeof CreatedKeyBody>

@@ -13,14 +13,17 @@ export const LiveQuery = Type.Object(
     ...FILTER,
     now: Type.Optional(
       Type.Boolean({
-        description: 'How the system stands; true for whoever may see it, unless said otherwise',
+        description: 'The state of the system; by default true for callers who may read it',
       }),
     ),
     jobs: Type.Optional(
-      Type.Boolean({ description: 'The first page of the jobs that the other parameters describe' }),
+      Type.Boolean({ description: 'The first page of the jobs that the other parameters select' }),
     ),
     lastEventId: Type.Optional(
-      Type.String({ maxLength: 100, description: 'As the header Last-Event-ID, for who cannot send it' }),
+      Type.String({
+        maxLength: 100,
+        description: 'Like the header Last-Event-ID, for clients that cannot send it',
+      }),
     ),
   },
   STRICT,
@@ -34,11 +37,11 @@ const LaneNow = Type.Object({
   enabled: Type.Boolean(),
   running: Type.Integer(),
   assigned: Count(
-    'Jobs that workers have beyond their slots and have not started: neither running nor in depth',
+    'Jobs that are assigned to workers and have not started. They count neither as running nor in depth',
   ),
-  held: Count('Slots held by workers, busy or idle for a moment'),
+  held: Count('Slots that workers hold, in use or briefly idle'),
   depth: Count(
-    `Jobs that could start and wait for a worker; while 2,000 or more are queued as sampled every 2 s, ${DEPTH_WORDS}`,
+    `Ready jobs that wait for a worker; sampled every 2 s while 2,000 or more are queued, ${DEPTH_WORDS}`,
   ),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
@@ -51,7 +54,7 @@ const WorkersNow = Type.Object({
   idle: Count('Without a job, and taking some'),
   draining: Type.Integer(),
   stopping: Type.Integer(),
-  silent: Count('Not heard of for two heartbeats'),
+  silent: Count('Missed two heartbeats'),
   capacity: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null: some have no limit' }),
   running: Type.Integer(),
 })
@@ -80,20 +83,20 @@ const DeviceNow = Type.Object({
   ),
 })
 
-/** One thing that needs a person's attention. */
+/** A finding: something that needs attention. */
 const AttentionBody = Type.Object({
-  rule: Type.String({ description: 'Which rule found it; stable, for programs' }),
+  rule: Type.String({ description: 'The rule that produced it; stable, for programs' }),
   severity: Type.Unsafe<'problem' | 'warning' | 'note'>({
     type: 'string',
     enum: ['problem', 'warning', 'note'],
   }),
-  subject: Type.String({ description: 'What it is about: "lane import"' }),
-  text: Type.String({ description: 'Reads on from the subject: "is paused while 2 jobs wait"' }),
+  subject: Type.String({ description: 'The subject: "lane import"' }),
+  text: Type.String({ description: 'Continues the sentence: "is paused while 2 jobs wait"' }),
   advice: Type.String({ description: 'What to do about it' }),
-  link: Type.String({ description: 'The screen of the dashboard that shows it' }),
+  link: Type.String({ description: 'The dashboard screen that shows it' }),
 })
 
-const FAILED = `Of ${FAILURES_WORDS}: jobs that failed, not only because something below them did, and have not been run again since`
+const FAILED = `Of ${FAILURES_WORDS}: jobs that failed themselves, not only because a child did, and that have not been run again`
 
 const BY_STATE = {
   awaiting_approval: Type.Integer(),
@@ -103,55 +106,55 @@ const BY_STATE = {
   running: Type.Integer(),
 }
 
-/** How the system stands. */
+/** A snapshot of the system. */
 export const NowBody = Type.Object({
   at: Timestamp,
   admission: Type.Object({
     maxActive: WholeOrNull,
-    active: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null while there is no ceiling' }),
+    active: Type.Unsafe<number | null>({ ...WholeOrNull, description: 'null without a ceiling' }),
     maxScheduled: WholeOrNull,
     scheduled: Type.Unsafe<number | null>({
       ...WholeOrNull,
       description:
-        'Root jobs whose first start lies in the future, not active; at least so many where more names scheduled; null while they have no limit',
+        'Root jobs whose first start is in the future, not active; a lower bound if more names scheduled; null without a limit on them',
     }),
     maxPerOwner: WholeOrNull,
     owners: Type.Unsafe<Record<string, number> | null>({
       type: ['object', 'null'],
       additionalProperties: { type: 'integer' },
-      description: 'Root jobs of the five owners who have the most; null while maxPerOwner is not set',
+      description: 'Root jobs of the five owners with the most; null if maxPerOwner is not set',
     }),
-    queued: Count('Of the tasks that have a limit'),
+    queued: Count('The tasks that have a limit'),
     drainRate: Type.Number(),
-    refusedPerMinute: Count('Submissions over HTTP answered with 429, on all servers'),
+    refusedPerMinute: Count('HTTP submissions rejected with 429, on all servers'),
     retryAfter: Type.Unsafe<number | null>({
       ...WholeOrNull,
-      description: 'Seconds that a refused caller would be told now; null: there is room',
+      description: 'The current Retry-After, in seconds; null: below the ceiling',
     }),
   }),
   lanes: Type.Array(LaneNow),
   workers: WorkersNow,
   devices: Type.Array(DeviceNow),
-  states: Type.Object(BY_STATE, { description: 'Jobs that are part of no tree, and roots of trees' }),
+  states: Type.Object(BY_STATE, { description: 'Root jobs' }),
   steps: Type.Object(BY_STATE, { description: 'Tasks below roots' }),
   more: Type.Array(Type.String(), {
-    description: 'States of which only the first 2,000 were counted: there may be more',
+    description: 'States of which only the first 2,000 were counted; there may be more',
   }),
   failedPerMinute: Count(FAILED),
   failedLastHour: Count(FAILED),
-  recoveredPerMinute: Count('Jobs of workers that went silent, taken over'),
+  recoveredPerMinute: Count('Jobs of silent workers that were taken over'),
   recoveredLastHour: Type.Integer(),
-  lateWritesLastHour: Count('Jobs that a worker went on with after it had lost them'),
-  driftLastHour: Count('What the reconciler had to put right; there should be none'),
+  lateWritesLastHour: Count('Jobs that a worker continued after it had lost them'),
+  driftLastHour: Count('Repairs by the reconciler; there should be none'),
   findings: Type.Array(AttentionBody, {
-    description: 'What needs attention, worst first. `sluice doctor` and `/readyz` say the same',
+    description: 'The findings, most severe first. `sluice doctor` and `/readyz` report the same',
   }),
 })
 export type NowBody = Static<typeof NowBody>
 
-/** The wire's way to say how the system stood at some time. */
+/** The history of the system, in the wire format. */
 export const SeriesBody = Type.Object({
-  everyMs: Type.Integer({ description: 'From one point to the next' }),
+  everyMs: Type.Integer({ description: 'Between two points' }),
   points: Type.Array(
     Type.Object({
       at: Timestamp,
@@ -169,26 +172,26 @@ export const SeriesBody = Type.Object({
       recoveredPerMinute: Type.Integer(),
       refusedPerMinute: Type.Integer(),
     }),
-    { description: 'The oldest first. Lanes in which nothing ran or waited are left out' },
+    { description: 'Oldest first. Lanes in which nothing ran or waited are left out' },
   ),
   failures: Type.Array(
     Type.Object({
       at: Timestamp,
       failed: Type.Unsafe<number | null>({
         ...WholeOrNull,
-        description: `null: it lies before ${FAILURES_WORDS}, and nobody looks further`,
+        description: `null: older than ${FAILURES_WORDS}, which is not searched`,
       }),
     }),
     {
       description:
-        'Jobs that failed in the minute up to `at` and have not been run again since, for each minute back from now, the oldest first',
+        'Jobs that failed in the minute up to `at` and have not been run again, for each minute going back from now, oldest first',
     },
   ),
 })
 export type SeriesBody = Static<typeof SeriesBody>
 
 export const DeviceHistoryBody = Type.Object({
-  everyMs: Type.Integer({ description: 'From one look to the next: shorter stays may be missing' }),
+  everyMs: Type.Integer({ description: 'Between two samples; shorter stays may be missing' }),
   devices: Type.Array(
     Type.Object({
       budget: Type.String(),
@@ -214,7 +217,7 @@ export const DeviceHistoryBody = Type.Object({
           until: Timestamp,
           jobs: Count('The most jobs that ran on it at once'),
         }),
-        { description: 'Models on it, in the order in which they came' },
+        { description: 'Models on it, in order of arrival' },
       ),
     }),
   ),
@@ -230,7 +233,7 @@ export const DeviceHistoryQuery = Type.Object(
         maximum: 720,
         default: 60,
         description:
-          'The most points of a device; where there were more, each has the most that was held in its stretch',
+          'The most points of a device; if there were more, each has the highest use of its interval',
       }),
     ),
   },

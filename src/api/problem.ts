@@ -1,17 +1,17 @@
 import { type Static, Type } from 'typebox'
 
-/** The body of every refusal and failure: RFC 9457, with a stable code. */
+/** The body of every error response: RFC 9457, with a stable code. */
 export const Problem = Type.Object(
   {
-    type: Type.String({ description: 'Always "about:blank": the code says what kind of problem it is' }),
+    type: Type.String({ description: 'Always "about:blank": the code identifies the kind of problem' }),
     title: Type.String({ description: 'The name of the HTTP status' }),
     status: Type.Integer(),
-    detail: Type.String({ description: 'For people: what was found, where, and what would be right' }),
+    detail: Type.String({ description: 'For people: what was found, where, and what would be correct' }),
     code: Type.String({
-      description: 'For programs: it never changes its meaning',
+      description: 'For programs: its meaning never changes',
       examples: ['JOB_NOT_FOUND'],
     }),
-    requestId: Type.String({ description: "The same as in the server's log and in the audit" }),
+    requestId: Type.String({ description: "The same as in the server's log and in the audit log" }),
   },
   {
     additionalProperties: true,

@@ -1,6 +1,6 @@
 import type { Problem } from './problem.ts'
 
-/** The body of a refusal; `undefined` for what no server of Sluice has written. */
+/** Parses the body of an error response. Returns `undefined` if no Sluice server wrote it. */
 export function readProblem(text: string): (Problem & Record<string, unknown>) | undefined {
   try {
     const problem = JSON.parse(text) as Partial<Problem & Record<string, unknown>> | null

@@ -6,7 +6,7 @@ const Kind = Type.Unsafe<RecoveryKind>({
   type: 'string',
   enum: [...RECOVERY_KINDS],
   description:
-    'taken_over: jobs of a worker that went silent. late_write: a worker went on with jobs it had lost, and was refused. orphan: jobs ran under nobody. drift, healed: what the reconciler put right; a bug somewhere',
+    'taken_over: jobs of a silent worker. late_write: a worker continued jobs it had lost, and its writes were rejected. orphan: jobs without a worker. drift, healed: repairs by the reconciler, which indicate a bug',
 })
 
 const Totals = Type.Object({
@@ -25,18 +25,18 @@ export const RecoveryBody = Type.Object({
       kind: Kind,
       worker: TextOrNull,
       lane: TextOrNull,
-      jobs: Type.Integer({ description: 'How many it was about' }),
+      jobs: Type.Integer({ description: 'How many jobs or holdings it concerned' }),
       requeued: Type.Integer(),
       failed: Type.Integer(),
       cancelled: Type.Integer(),
       jobIds: Type.Array(JobId, { description: 'The first twenty' }),
       detail: TextOrNull,
     }),
-    { description: 'The newest first' },
+    { description: 'Newest first' },
   ),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,
-    description: 'The `before` of the next page; null when nothing follows',
+    description: 'The `before` of the next page; null when no more follow',
   }),
   lastHour: Totals,
   lastDay: Totals,
@@ -49,7 +49,7 @@ export const RecoveryQuery = Type.Object(
     before: Type.Optional(
       Type.String({
         pattern: '^[1-9][0-9]{0,17}$',
-        'x-rule': 'the `next` of the page before, a whole number',
+        'x-rule': 'the `next` of the previous page, a whole number',
       }),
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, default: 50 })),

@@ -7,7 +7,7 @@ const STRICT = { additionalProperties: false } as const
 export const ResultParams = Type.Object({ name: Name, key: Key }, STRICT)
 
 export const EnsureBody = Type.Object(
-  { input: Type.Optional(Type.Unknown({ description: 'Any JSON; null if it is left out' })) },
+  { input: Type.Optional(Type.Unknown({ description: 'Any JSON; null by default' })) },
   STRICT,
 )
 
@@ -15,6 +15,6 @@ export const ResultBody = Type.Object({ jobId: JobId, result: Json })
 
 export const PendingBody = Type.Object({
   jobId: JobId,
-  attached: Type.Boolean({ description: 'False: this request has submitted the job' }),
+  attached: Type.Boolean({ description: 'False: this request submitted the job' }),
   readable: Readable,
 })

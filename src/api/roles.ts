@@ -6,10 +6,10 @@ const Permission = Type.Enum([...PERMISSION_NAMES])
 
 export const RoleBody = Type.Object({
   name: Name,
-  // Not the list of those that are known: a newer server may have stored another.
+  // Not a list of known permissions, because a newer server may have stored another.
   permissions: Type.Array(Type.String()),
   builtIn: Type.Boolean({ description: 'It can be neither changed nor deleted' }),
-  keys: Type.Integer({ description: 'Live keys that have it' }),
+  keys: Type.Integer({ description: 'Valid keys that have it' }),
   updatedAt: Timestamp,
   updatedBy: Type.String(),
 })

@@ -2,9 +2,9 @@ import { Type } from 'typebox'
 import { MAX_KEY, MAX_TAG, MAX_TAGS, NAME_PATTERN, NAME_RULE, PRIORITY_RANGE } from '../model/limits.ts'
 
 /**
- * The texts and numbers that many bodies have in common.
+ * Texts and numbers that many bodies share.
  *
- * Where there is a pattern, `x-rule` says the same in words, for the message that refuses what does not match.
+ * Where there is a pattern, `x-rule` describes it in words, for the message that rejects a value.
  */
 
 export const JobId = Type.String({
@@ -28,7 +28,7 @@ export const Tags = Type.Array(Tag, { maxItems: MAX_TAGS })
 
 export const Timestamp = Type.String({ format: 'date-time', examples: ['2031-05-01T08:00:00.000Z'] })
 
-/** `{ type: [..., 'null'] }` and no union: validators give a better message, and serialisers are faster. */
+/** A type list and not a union with null, because validators then give a better message and serializers are faster. */
 export const TimestampOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
 export const TextOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 export const NumberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
@@ -37,12 +37,12 @@ export const WholeOrNull = Type.Unsafe<number | null>({ type: ['integer', 'null'
 /** Any JSON. */
 export const Json = Type.Unknown({ description: 'Any JSON' })
 
-/** How long a job may wait for its start. */
+/** How long a job may wait to start. */
 export const Deadline = Type.Unsafe<string | number | null>({
   type: ['string', 'number', 'null'],
   description:
-    'How long it may wait for its start: a duration such as "15s" or "4h", or a number of milliseconds; "none" or null: for ever. ' +
-    'Left out: as its task says',
+    'How long it may wait to start: a duration such as "15s" or "4h", or a number of milliseconds; "none" or null: for ever. ' +
+    'Default: the deadline of its task',
   examples: ['4h'],
 })
 

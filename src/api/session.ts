@@ -2,13 +2,13 @@ import { type Static, Type } from 'typebox'
 import { KeyId } from './keys.ts'
 import { Name, TimestampOrNull } from './scalars.ts'
 
-/** No pattern: what does not fit one is shown in the refusal, and this is where secrets are. */
+/** No pattern, because error messages show values that do not match one, and these are secrets. */
 const Secret = (description: string) => Type.String({ description })
 
 export const SignInBody = Type.Object(
   {
     key: Type.Optional(Secret('An API key')),
-    token: Type.Optional(Secret('A token that is good for one session, as `sluice up` prints it')),
+    token: Type.Optional(Secret('A token for one session, as `sluice up` prints it')),
   },
   { additionalProperties: false, minProperties: 1, maxProperties: 1 },
 )
@@ -25,7 +25,7 @@ export const SessionBody = Type.Object({
   csrfToken: Type.Unsafe<string | null>({
     type: ['string', 'null'],
     description:
-      'For the header x-sluice-csrf of everything that changes something; null for a request with a key',
+      'For the header x-sluice-csrf of every request that changes something; null for a request with a key',
   }),
 })
 export type SessionBody = Static<typeof SessionBody>

@@ -4,7 +4,7 @@ import { JobId, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './sc
 
 export const WaterfallBody = Type.Object({
   since: Timestamp,
-  until: Type.String({ ...Timestamp, description: 'The end of the whole, or now' }),
+  until: Type.String({ ...Timestamp, description: 'When the root ended, or now' }),
   spans: Type.Array(
     Type.Object({
       id: JobId,
@@ -18,14 +18,17 @@ export const WaterfallBody = Type.Object({
       submittedAt: Timestamp,
       startedAt: TimestampOrNull,
       finishedAt: TimestampOrNull,
-      critical: Type.Boolean({ description: 'Had it been faster, the whole would have been' }),
+      critical: Type.Boolean({
+        description: 'On the critical path: if it had been faster, the whole would have been',
+      }),
       hidden: Type.Integer({ description: 'Children that are not among the spans' }),
       notReached: TreeBody.properties.notReached,
     }),
-    { description: 'Each after the one it belongs to, in the order of their starts; 5,000 or so at most' },
+    { description: 'Parents before children, in the order of their starts; about 5,000 at most' },
   ),
   criticalIds: Type.Array(JobId, {
-    description: 'Tasks, and fan-outs that are folded, that the whole waited for, first to last',
+    description:
+      'The critical path: the tasks and folded fan-outs that determined the duration, first to last',
   }),
 })
 export type WaterfallBody = Static<typeof WaterfallBody>

@@ -20,21 +20,21 @@ import {
 import { JobId, Name, Priority, TextOrNull, Timestamp } from './scalars.ts'
 
 /**
- * The protocol of workers that have no access to the database. `docs/reference/worker-protocol.md` describes it.
+ * The protocol of workers without access to the database. `docs/reference/worker-protocol.md` describes it.
  *
- * Inputs, results, steps and checkpoints travel as JSON texts inside the JSON. Numbers in them that would lose digits where
- * they are read are refused.
+ * Inputs, results, steps and checkpoints are JSON texts inside the JSON. Numbers in them that would lose digits when
+ * parsed are rejected.
  */
 
 const CLOSED = { additionalProperties: false } as const
-/** The longest a cycle waits for jobs. Less than what balancers and clients commonly allow an answer. */
+/** The longest that a cycle waits for jobs. Shorter than the usual response timeouts of load balancers and clients. */
 export const MAX_WAIT_MS = 30_000
 export const MAX_LINES = 1000
 
 const Count = (description: string, maximum = MAX_COUNT) => Type.Integer({ minimum: 0, maximum, description })
 const JsonText = (description: string) =>
   Type.String({ description, examples: ['{"n":1}'], maxLength: MAX_JSON_BYTES })
-const Attempt = Type.Integer({ minimum: 1, maximum: MAX_COUNT, description: 'As the job came with it' })
+const Attempt = Type.Integer({ minimum: 1, maximum: MAX_COUNT, description: 'As received with the job' })
 const Labels = Type.Record(
   Type.String({ maxLength: 200 }),
   Type.Unsafe<string | number | boolean>({
@@ -59,7 +59,7 @@ const Amounts = (description: string) =>
     Type.Unsafe<number | string | { devices: number; each: number | string }>({}),
     { description },
   )
-/** Copies of models and devices that one request may speak about. */
+/** The most model copies and devices in one request. */
 const MAX_COPIES = 1000
 const DelayMs = Type.Number({ minimum: 0, maximum: MAX_RETRY_DELAY_MS })
 
@@ -67,8 +67,8 @@ export const WorkerParams = Type.Object(
   {
     id: Type.String({
       pattern: '^(?:[1-9][0-9]{0,17}|[1-8][0-9]{18})$',
-      'x-rule': 'the id of a worker, as registering gave it',
-      description: 'Id of a worker, as registering gave it',
+      'x-rule': 'the id of a worker, as returned by registration',
+      description: 'Id of a worker, as returned by registration',
     }),
   },
   CLOSED,
@@ -87,10 +87,10 @@ export const WorkerTask = Type.Object(
     onLost: Type.Optional(Type.Unsafe<'retry' | 'fail'>({ type: 'string', enum: ['retry', 'fail'] })),
     requires: Type.Optional(Labels),
     pooled: Type.Optional(
-      Type.Boolean({ description: 'Needs a process of the pool: never more than freeProcesses are given' }),
+      Type.Boolean({ description: 'Runs in the process pool: at most freeProcesses of these are given' }),
     ),
     uses: Type.Optional(
-      Amounts('What it draws from budgets: 3, "5GB", { devices: 2, each: "20GB" }, by budget'),
+      Amounts('What it uses of budgets: 3, "5GB", { devices: 2, each: "20GB" }, by budget'),
     ),
     perJob: Type.Optional(Amounts('With a model: what each job adds to its memory, by budget')),
     model: Type.Optional(ModelName),
@@ -99,7 +99,7 @@ export const WorkerTask = Type.Object(
   {
     ...CLOSED,
     description:
-      'Makes the task known if nobody has made it known yet. What is known of a task is changed by programs with access to the database and by the config of the server, never by this.',
+      'Registers the task if it is not registered yet. The settings of registered tasks are changed by programs with access to the database and by the config of the server, never by this.',
   },
 )
 export type WorkerTask = Static<typeof WorkerTask>
@@ -107,7 +107,7 @@ export type WorkerTask = Static<typeof WorkerTask>
 export const RegisterBody = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: MAX_WORKER_NAME, examples: ['gpu-box-1'] }),
-    capacity: Count('Jobs at once; 0: no limit of its own'),
+    capacity: Count('How many jobs it runs at once; 0: no limit'),
     cores: Type.Integer({ minimum: 1, maximum: 65_536 }),
     tasks: Type.Array(WorkerTask, { maxItems: 10_000 }),
     labels: Type.Optional(Labels),
@@ -115,7 +115,8 @@ export const RegisterBody = Type.Object(
       Type.Integer({
         minimum: RANK_RANGE.min,
         maximum: RANK_RANGE.max,
-        description: 'Its place among workers, the smallest first; among equals who came first. Default: 0',
+        description:
+          'Its rank among workers, lowest first; equal ranks are ordered by registration. Default: 0',
       }),
     ),
     pool: Type.Optional(Name),
@@ -123,22 +124,22 @@ export const RegisterBody = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 200,
-        description: 'The request for workers it was started for',
+        description: 'The request for workers that it was started for',
       }),
     ),
     build: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 200, description: 'Which build of the program it runs' }),
+      Type.String({ minLength: 1, maxLength: 200, description: 'The build of its program' }),
     ),
     processes: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 65_536,
         description:
-          'The most processes it takes for pooled tasks. It then shares the cores of its host with other workers there: see /workers/{id}/processes. Absent: it does not',
+          'The most processes it uses for pooled tasks. It then shares the cores of its host with other workers: see /workers/{id}/processes. Absent: it does not',
       }),
     ),
     host: Type.Optional(Type.String({ maxLength: 200 })),
-    pid: Type.Optional(Count('For people who look for the process')),
+    pid: Type.Optional(Count('To help people find the process')),
     version: Type.Optional(Type.String({ maxLength: 100 })),
   },
   CLOSED,
@@ -150,12 +151,15 @@ const StaleByLane = Type.Record(Type.String(), Type.Integer(), {
 })
 
 export const Registered = Type.Object({
-  id: Type.String({ description: 'For every later request. A worker that registers again is another one' }),
+  id: Type.String({
+    description: 'Part of every later request. A worker that registers again gets a new one',
+  }),
   heartbeatMs: Type.Integer({ description: 'Send a heartbeat at least this often' }),
   staleMs: StaleByLane,
   differs: Type.Optional(
     Type.Array(Type.Object({ task: Type.String(), fields: Type.Array(Type.String()) }), {
-      description: 'Tasks that are known otherwise than this worker says, and in what: what is known counts',
+      description:
+        "Tasks that are registered with settings that differ from this worker's, and the differences. The registered settings apply",
     }),
   ),
 })
@@ -180,10 +184,10 @@ export const EndedBody = Type.Object(
         'unstarted',
       ],
     }),
-    result: Type.Optional(JsonText('Of completed: the result as JSON text. Default: null')),
+    result: Type.Optional(JsonText('For completed: the result as JSON text. Default: null')),
     error: Type.Optional(
       Type.String({
-        description: 'Of failed, retry, returned, cancelled and out_of_memory',
+        description: 'For failed, retry, returned, cancelled and out_of_memory',
         maxLength: 100_000,
       }),
     ),
@@ -193,18 +197,18 @@ export const EndedBody = Type.Object(
         minimum: 0,
         maximum: MAX_STORED_MS,
         description:
-          'Of a job that was assigned: milliseconds since it started. Absent: since it was claimed',
+          'For a job that was assigned: milliseconds since it started. Absent: since it was claimed',
       }),
     ),
-    needed: Type.Optional(Quantity('Of out_of_memory: what it needs on each device, if that is known')),
+    needed: Type.Optional(Quantity('For out_of_memory: what it needs on each device, if known')),
     loading: Type.Optional(
-      Type.Boolean({ description: 'Of out_of_memory: its model did not fit, not the job' }),
+      Type.Boolean({ description: 'For out_of_memory: its model did not fit, not the job' }),
     ),
     detail: Type.Optional(
       Type.Unsafe<ErrorDetail>({
         type: 'object',
         description:
-          'Of an error: class, message, stack, properties, value, cause and errors. More than 16 kB is cut',
+          'The error detail: class, message, stack, properties, value, cause and errors. Cut at 16 kB',
       }),
     ),
   },
@@ -227,7 +231,7 @@ export const ModelNewsBody = Type.Object(
             ),
             observed: Type.Optional(
               Type.Record(Type.String({ maxLength: 400 }), Quantity(), {
-                description: 'By device: how much more was used after the load than before',
+                description: 'By device: how much memory use grew during the load',
               }),
             ),
           },
@@ -239,7 +243,7 @@ export const ModelNewsBody = Type.Object(
     unloaded: Type.Optional(
       Type.Array(OnDeviceBody, {
         maxItems: MAX_COPIES,
-        description: 'Their memory is free, or was never taken',
+        description: 'Their memory is free, or was never used',
       }),
     ),
     ran: Type.Optional(
@@ -256,7 +260,7 @@ export const ModelNewsBody = Type.Object(
       ),
     ),
   },
-  { ...CLOSED, description: 'What has become of its models since the last cycle that was answered' },
+  { ...CLOSED, description: 'Model events since the last cycle that got a response' },
 )
 export type ModelNewsBody = Static<typeof ModelNewsBody>
 
@@ -270,17 +274,17 @@ export const DevicesBody = Type.Object(
           name: Type.Optional(
             Type.String({ maxLength: 200, pattern: '^[ -~]*$', 'x-rule': 'a text of plain ASCII' }),
           ),
-          total: QuantityOrNull('What it has in all; null: not known, or without bounds'),
+          total: QuantityOrNull('The total; null: unknown or unlimited'),
           used: Type.Optional(QuantityOrNull('As measured')),
           free: Type.Optional(QuantityOrNull('As measured')),
           ageMs: Type.Optional(
-            QuantityOrNull('Milliseconds since it was looked at; null: it was not', MAX_STORED_MS),
+            QuantityOrNull('Milliseconds since the measurement; null: none', MAX_STORED_MS),
           ),
-          lost: Type.Optional(Type.Boolean({ description: 'It was there and is gone' })),
+          lost: Type.Optional(Type.Boolean({ description: 'It has disappeared' })),
         },
         CLOSED,
       ),
-      { maxItems: MAX_COPIES, description: 'All it offers. Empty: only a question for the budgets' },
+      { maxItems: MAX_COPIES, description: 'Everything it offers. Empty: only asks for the budgets' },
     ),
   },
   CLOSED,
@@ -293,7 +297,7 @@ export const DevicesAnswer = Type.Object({
       name: Type.String(),
       auto: Type.Boolean({ description: 'Its devices are the GPUs of each machine' }),
       declared: Type.Record(Type.String(), Type.Number(), {
-        description: 'Else: what each machine has, by name',
+        description: 'Otherwise: what each machine has, by name',
       }),
     }),
     { description: 'Those that have devices' },
@@ -307,7 +311,7 @@ const NamedBody = Type.Object(
     id: JobId,
     attempt: Attempt,
     ended: Type.Optional(
-      Type.Boolean({ description: 'True: it has ended, and its ending comes with a later cycle' }),
+      Type.Boolean({ description: 'True: it has ended, and a later cycle reports its outcome' }),
     ),
   },
   CLOSED,
@@ -316,7 +320,7 @@ const NamedBody = Type.Object(
 const Seen = (description: string) =>
   Type.String({
     pattern: '^[0-9]{1,9}[.][0-9]{1,16}$',
-    'x-rule': 'as an answer had it',
+    'x-rule': 'as returned by a response',
     description,
     examples: ['3.1795037796271000'],
   })
@@ -345,23 +349,23 @@ export const PrefetchBody = Type.Object(
     slots: Type.Optional(
       Type.Record(Type.String({ maxLength: 100 }), Count('Slots of this lane', MAX_ATTEMPTS), {
         description:
-          'By lane: how many slots it uses until the answer comes, when assigned jobs start in them. Absent: as many as jobs of the lane run',
+          'By lane: how many slots it uses until the response arrives, when assigned jobs start in them. Absent: as many as jobs of the lane run',
       }),
     ),
     seen: Type.Optional(
-      Seen('As the last answer had it whose jobs the worker took. Absent: there was none yet'),
+      Seen('The value of the last response whose jobs the worker has taken. Absent: there was none yet'),
     ),
     partial: Type.Optional(
       Type.Boolean({
         description:
-          'True: more endings follow with the next cycle. No start is recorded before them, since they make room for it',
+          'True: the next cycle reports more outcomes. No start is recorded before them, because they free its slots',
       }),
     ),
   },
   {
     ...CLOSED,
     description:
-      'The worker takes jobs beyond its slots: they are in assigned of the answer. Absent: it gets none',
+      'The worker accepts jobs beyond its slots, in assigned of the response. Absent: it gets none',
   },
 )
 export type PrefetchBody = Static<typeof PrefetchBody>
@@ -372,18 +376,18 @@ export const CycleBody = Type.Object(
     running: Type.Array(NamedBody, {
       maxItems: MAX_ATTEMPTS,
       description:
-        'Everything it runs that is not in ended. What it holds and does not name is given to it again',
+        'Everything it runs that is not in ended. Jobs that it holds but does not name are given to it again',
     }),
-    free: Count('Jobs it can take now, at most', MAX_ATTEMPTS),
+    free: Count('The most jobs it can take now', MAX_ATTEMPTS),
     freeProcesses: Type.Optional(Count('How many of them may be pooled tasks', MAX_ATTEMPTS)),
     limits: Type.Optional(
       Type.Record(Type.String({ maxLength: 100 }), Count('Jobs of this task', MAX_ATTEMPTS), {
-        description: 'Of these tasks it takes at most so many now; 0: none, it cannot start them',
+        description: 'The most jobs to take of these tasks now; 0: none, because it cannot start them',
       }),
     ),
     prefetch: Type.Optional(PrefetchBody),
     waitMs: Type.Optional(
-      Count('How long to wait for a job when there is none and nothing has ended', MAX_WAIT_MS),
+      Count('How long to wait for a job if none is ready and nothing has ended', MAX_WAIT_MS),
     ),
     news: Type.Optional(ModelNewsBody),
     resync: Type.Optional(
@@ -397,7 +401,7 @@ export type CycleBody = Static<typeof CycleBody>
 export const JobBody = Type.Object({
   id: Type.String(),
   attempt: Type.Integer({
-    description: 'With the id the proof of the lease: it goes into every later request',
+    description: 'With the id, the proof of the lease: part of every later request',
   }),
   task: Type.String(),
   lane: Type.String(),
@@ -408,25 +412,27 @@ export const JobBody = Type.Object({
   key: Type.Optional(Type.String()),
   tags: Type.Optional(Type.Array(Type.String())),
   policy: Type.Optional(
-    Type.Unknown({ description: 'What its step in a workflow says instead of its task' }),
+    Type.Unknown({ description: 'Settings of its workflow step that override those of its task' }),
   ),
   devices: Type.Optional(
-    Type.Array(Type.String(), { description: 'The devices it may use; absent: it draws from none' }),
+    Type.Array(Type.String(), { description: 'The devices it may use; absent: it uses none' }),
   ),
   model: Type.Optional(Type.String({ description: 'The model it needs on these devices' })),
   trace: Type.Optional(
-    Type.String({ description: 'The traceparent it was submitted under, and after a space its tracestate' }),
+    Type.String({ description: 'The traceparent of its submission, and after a space its tracestate' }),
   ),
 })
 export type JobBody = Static<typeof JobBody>
 
 export const AssignedBody = Type.Object({
   ...JobBody.properties,
-  rank: Type.Integer({ description: 'Of the assigned jobs of a lane, the one with the lowest starts first' }),
+  rank: Type.Integer({
+    description: 'Of the assigned jobs of a lane, the one with the lowest rank starts first',
+  }),
   again: Type.Optional(
     Type.Boolean({
       description:
-        'True: an earlier answer gave it, and the worker did not name it since. Do not start it; end it as unstarted',
+        'True: an earlier response gave it, and the worker has not named it since. Do not start it; end it as unstarted',
     }),
   ),
 })
@@ -436,40 +442,40 @@ export const CycleAnswerBody = Type.Object({
   jobs: Type.Array(JobBody, { description: 'To be started now' }),
   assigned: Type.Optional(
     Type.Array(AssignedBody, {
-      description: 'To be started as slots of their lane become free. Only where the request has prefetch',
+      description: 'To be started as slots of their lane become free. Only if the request has prefetch',
     }),
   ),
   seen: Type.Optional(
     Type.String({
       description:
-        'Goes into prefetch of the next cycle: it tells what the worker knows of. Only where the request has prefetch',
+        'Goes into prefetch of the next cycle: it shows what the worker knows. Only if the request has prefetch',
     }),
   ),
   recall: Type.Optional(
     Type.Boolean({
       description:
-        'True: nothing was done. End every job of waiting as unstarted, and send the cycle again. Only where it has some',
+        'True: nothing was done. End every job of waiting as unstarted, and repeat the cycle. Only if some are waiting',
     }),
   ),
   lost: Type.Optional(
-    Type.Array(Type.String(), { description: 'Of running: stop them, their results are refused' }),
+    Type.Array(Type.String(), { description: 'Jobs of running to stop: their results will be rejected' }),
   ),
   refused: Type.Optional(
     Type.Array(Type.Object({ id: Type.String(), attempt: Type.Integer(), code: Type.String() }), {
-      description: 'Of ended: not held by this worker, or recorded before. Nothing was changed by them',
+      description:
+        'Jobs of ended that this worker does not hold, or that were recorded before. They changed nothing',
     }),
   ),
   unload: Type.Optional(
     Type.Array(Type.Object({ model: Type.String(), device: Type.String() }), {
-      description:
-        'Models that have to make room as soon as no job uses them. Tell it as news when they have',
+      description: 'Models to evict as soon as no job uses them. Report it as news afterwards',
     }),
   ),
-  newsTaken: Type.Optional(Type.Boolean({ description: 'The news is stored; otherwise send it again' })),
-  again: Type.Optional(Type.Boolean({ description: 'Send the next cycle at once: jobs may be waiting' })),
-  cancel: Type.Optional(Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' })),
-  draining: Type.Optional(Type.Boolean({ description: 'Take nothing new, or go on' })),
-  stop: Type.Optional(Type.Boolean({ description: 'Somebody wants this worker to end, in an orderly way' })),
+  newsTaken: Type.Optional(Type.Boolean({ description: 'The news is stored; otherwise, send it again' })),
+  again: Type.Optional(Type.Boolean({ description: 'Send the next cycle immediately: jobs may be waiting' })),
+  cancel: Type.Optional(Type.Array(Type.String(), { description: 'Jobs to cancel' })),
+  draining: Type.Optional(Type.Boolean({ description: 'Take no new jobs, or take jobs again' })),
+  stop: Type.Optional(Type.Boolean({ description: 'The worker is asked to shut down gracefully' })),
 })
 export type CycleAnswerBody = Static<typeof CycleAnswerBody>
 
@@ -481,7 +487,7 @@ const Heartbeat = Type.Object(
           forMs: Type.Number({ minimum: 0, maximum: 86_400_000 }),
           tasks: Type.Array(Name, { maxItems: 1000, description: 'Tasks that run in the worker itself' }),
         },
-        { ...CLOSED, description: 'The main loop of the worker has not turned for so long' },
+        { ...CLOSED, description: "How long the worker's event loop has been blocked" },
       ),
     ),
   },
@@ -491,13 +497,13 @@ export const HeartbeatBody = Type.Union([Heartbeat, Type.Null()])
 
 export const HeartbeatAnswer = Type.Object({
   staleMs: StaleByLane,
-  cancel: Type.Array(Type.String(), { description: 'Jobs that somebody wants cancelled' }),
+  cancel: Type.Array(Type.String(), { description: 'Jobs to cancel' }),
   draining: Type.Boolean(),
-  stop: Type.Boolean({ description: 'Somebody wants this worker to end, in an orderly way' }),
-  peers: Type.Integer({ description: 'Workers alive, this one included' }),
+  stop: Type.Boolean({ description: 'The worker is asked to shut down gracefully' }),
+  peers: Type.Integer({ description: 'Live workers, including this one' }),
   shares: Type.Optional(
     Type.String({
-      description: 'Another text than before: ask for the share of the cores again. Absent: it shares none',
+      description: 'Changed: ask for the share of the cores again. Absent: it shares none',
     }),
   ),
 })
@@ -510,7 +516,7 @@ export const HandBackBody = Type.Object(
       description: 'Assigned jobs that it has not started and will not start',
     }),
     seen: Seen(
-      'As the last answer had it that the main loop has read: what was assigned after it goes back too',
+      'The value of the last response that the event loop has read. Jobs assigned after it are returned, too',
     ),
   },
   CLOSED,
@@ -531,19 +537,19 @@ export const RestoreBody = Type.Object({ task: Name }, CLOSED)
 export type RestoreBody = Static<typeof RestoreBody>
 
 export const ProcessesBody = Type.Object(
-  { held: Count('Processes it has, those that are ending included', 65_536) },
+  { held: Count('Its processes, including those that are ending', 65_536) },
   CLOSED,
 )
 export type ProcessesBody = Static<typeof ProcessesBody>
 
 export const ProcessesAnswer = Type.Object({
   size: Type.Integer({
-    description: 'How many processes it should have. Fewer than it has: ask again when they are gone',
+    description: 'How many processes it should have. Fewer than it has: ask again once they have ended',
   }),
 })
 export type ProcessesAnswer = Static<typeof ProcessesAnswer>
 
-/** The database knows no year 0 and no zone that is further than 15 hours from Greenwich. */
+/** The database has no year 0 and no zone more than 15 hours from Greenwich. */
 const LogTime = Type.String({
   format: 'date-time',
   pattern: '^[12][0-9]{3}-.*(?:[Zz]|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$',
@@ -576,7 +582,7 @@ export type LogsBody = Static<typeof LogsBody>
 
 export const LogsAnswer = Type.Object({
   refused: Type.Array(Type.String(), {
-    description: "Jobs whose attempt is not this worker's, or ended more than 10 s ago",
+    description: 'Jobs whose attempt does not belong to this worker, or ended more than 10 s ago',
   }),
 })
 
@@ -584,7 +590,9 @@ export type LogsAnswer = Static<typeof LogsAnswer>
 
 export const ProgressAnswer = Type.Object({
   done: Type.Boolean(),
-  refused: Type.Array(Type.String(), { description: 'Jobs that this worker does not hold, or no longer' }),
+  refused: Type.Array(Type.String(), {
+    description: 'Jobs that this worker does not hold or holds no longer',
+  }),
 })
 
 export const ProgressBody = Type.Object(
@@ -633,7 +641,10 @@ export type BrokenBody = Static<typeof BrokenBody>
 export const CloseBody = Type.Object(
   {
     why: Type.Optional(
-      Type.String({ maxLength: MAX_WORKER_REASON, description: 'For those who look why it left' }),
+      Type.String({
+        maxLength: MAX_WORKER_REASON,
+        description: 'For people who investigate why it shut down',
+      }),
     ),
   },
   CLOSED,

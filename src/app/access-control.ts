@@ -12,25 +12,34 @@ import type { KeyView } from '../store/list-keys.ts'
 import type { RoleView } from '../store/list-roles.ts'
 
 export interface KeyOptions {
-  /** Whose it is: what its jobs and the audit say. Keys of one name share their jobs. */
+  /** The owner name: jobs and the audit log show it. Keys with the same owner share their jobs. */
   readonly name: string
   readonly role: string
-  /** How long it lives. Default: until it is revoked. */
+  /** How long the key is valid. Default: until it is revoked. */
   readonly expires?: Duration | null
-  /** What its workers may run, for a role with `workers:run`. What is left out allows nothing; `'*'` is everything. */
+  /**
+   * What its workers may run, for a role with `workers:run`. Fields that are left out permit nothing; `'*'` permits
+   * everything.
+   */
   readonly runs?: RunScopeOptions
-  /** The name has jobs, schedules or former keys, and the owner of this key is meant to have them. The audit says so. */
+  /**
+   * Required if the name has jobs, schedules or former keys, to confirm that the new key takes them over. The audit
+   * log records it.
+   */
   readonly takeover?: boolean
 }
 
 export interface RevokeOptions {
-  /** Disables the schedules of its owner too, also where the owner has other keys. They are kept. */
+  /** Also disables the schedules of the key's owner, even if the owner has other keys. They are kept. */
   readonly withSchedules?: boolean
 }
 
 const PAGE = 1000
 
-/** API keys, roles and the audit. Whoever has the database may do all of it; the audit names the `actor` of the program. */
+/**
+ * API keys, roles and the audit log. A program with access to the database may do all of it; the audit log names its
+ * `actor`.
+ */
 export class AccessControl {
   readonly #db: Database
   readonly #calls: Queryable
@@ -43,7 +52,7 @@ export class AccessControl {
     this.#author = authorOfDatabase(actor, reason)
   }
 
-  /** All keys, revoked and expired ones included. */
+  /** All keys, including revoked and expired ones. */
   async listKeys(): Promise<KeyView[]> {
     const found: KeyView[] = []
     for (;;) {
@@ -53,7 +62,7 @@ export class AccessControl {
     }
   }
 
-  /** Makes a key. The answer is the only time it is shown. */
+  /** Creates a key. It is shown only once, in the result. */
   async createKey(options: KeyOptions): Promise<keys.CreatedKey> {
     checkOptions(options, ['name', 'role', 'expires', 'runs', 'takeover'], 'options')
     const { name, role, expires = null, runs, takeover } = options
@@ -62,13 +71,16 @@ export class AccessControl {
     return this.#transact((tx) => keys.createKey(tx, { name, role, livesMs, runs, takeover }, this.#author))
   }
 
-  /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
+  /**
+   * Changes what the key's workers may run, immediately and on every server. Fields that are left out keep their
+   * value.
+   */
   async changeKey(id: string, change: { readonly runs: RunScopeOptions }): Promise<KeyView> {
     checkOptions(change, ['runs'], 'change')
     return this.#transact((tx) => keys.changeKey(tx, id, change.runs, this.#author))
   }
 
-  /** Revokes a key, at once and on every server. */
+  /** Revokes a key, immediately and on every server. */
   async revokeKey(id: string, options: RevokeOptions = {}): Promise<keys.RevokedKey> {
     checkOptions(options, ['withSchedules'], 'options')
     const { withSchedules = false } = options
@@ -84,7 +96,7 @@ export class AccessControl {
     return this.#transact((tx) => roles.createRole(tx, { name, permissions }, this.#author))
   }
 
-  /** Changes what a role allows, for all keys that have it. */
+  /** Changes the permissions of a role, for all keys that have it. */
   async changeRole(name: string, permissions: readonly string[]): Promise<RoleView> {
     return this.#transact((tx) => roles.changeRole(tx, name, permissions, this.#author))
   }
@@ -94,7 +106,9 @@ export class AccessControl {
     return this.#transact((tx) => roles.deleteRole(tx, name, this.#author))
   }
 
-  /** A page of the audit, the newest first. It may be short, even empty, and yet be followed: go on from `next`. */
+  /**
+   * A page of the audit log, newest first. A page may be short or empty although more follow: continue from `next`.
+   */
   async readAudit(
     filter: AuditFilter = {},
     page: { readonly before?: string | undefined; readonly limit?: number | undefined } = {},

@@ -72,27 +72,33 @@ import { withUses } from './with-uses.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
 /**
- * What the HTTP server works with, beside the methods of `Sluice`.
+ * What the HTTP server needs, beside the methods of `Sluice`.
  *
  * @internal
  */
 export interface Services {
-  /** Jobs have been recorded as ended: somebody in this process may wait for them. `dueInMs`: the first comes back then. */
+  /**
+   * Reports that jobs have ended, because code in this process may be awaiting them. `dueInMs` is the delay until the
+   * first retry.
+   */
   noteEnded(dueInMs: number | null): void
   readonly db: Database
-  /** For single statements: repeated where that is safe, failing with a `SluiceError`. Does not name the database. */
+  /**
+   * Runs single statements, repeats them where that is safe, and fails with a `SluiceError`. Errors do not name the
+   * database.
+   */
   readonly calls: Queryable
   readonly listener: Listener
   readonly submitter: Submitter
-  /** What was refused a moment ago need not be asked again. */
+  /** Remembers recent rejections, so that the database is not asked again. */
   readonly gate: AdmissionGate
   readonly tasks: TaskSet
   readonly workflows: WorkflowSet
   readonly settings: Settings
   readonly heartbeatMs: number
-  /** Who is recorded as the author of changes made by this process itself. */
+  /** The author recorded for changes that this process makes itself. */
   readonly actor: string
-  /** Checks one submission and writes it down; `by` is its author. Asynchronous only where the task has a schema. */
+  /** Validates one submission; `by` is its author. Asynchronous only if the task has a schema. */
   toSubmission(
     task: string,
     input: unknown,
@@ -109,37 +115,34 @@ export interface AppParts {
   readonly heartbeatMs: number
   readonly config: LoadedConfig | undefined
   readonly log: Log
-  /** Whose the jobs are that this program submits, and who is recorded as the author of changes. */
+  /** The owner of the jobs that this program submits, and the author of its changes. */
   readonly actor: string
-  /** Why this program changes things, for the audit. */
+  /** Why this program makes changes, for the audit log. */
   readonly reason: string | undefined
-  /** How a child of this process finds the database. */
+  /** The environment with which a child process finds the database. */
   readonly environment?: Readonly<Record<string, string>>
-  /** Folders of the embedded database, which no program under another user may enter. */
+  /** Folders of the embedded database, which programs of other users must not be able to enter. */
   readonly closedFolders?: readonly string[]
   readonly onClose: () => Promise<void>
 }
 
 export interface ErrorGroupOptions {
-  /** Only failures from then on. */
+  /** Only failures since then. */
   readonly since?: Date
   readonly task?: string
-  /** At most so many groups, 200 at most. Default 50. */
+  /** The most groups to return, up to 200. Default 50. */
   readonly limit?: number
 }
 
 export interface ManyOptions {
-  /** Only counts. */
+  /** Only counts jobs, without changing them. */
   readonly dryRun?: boolean
 }
 
-/** What became of the jobs that a filter found. */
+/** The result of an action on the jobs that match a filter. */
 export type ManyDone = Omit<BulkAnswer, 'next'>
 
-/**
- * A program's door to Sluice: submits jobs, waits for them, works on them, and
- * looks after the system. Made by `sluice()`.
- */
+/** A connection to Sluice: submits jobs, awaits them, runs them, and operates the system. Created by `sluice()`. */
 export class Sluice {
   readonly #parts: AppParts
   readonly #calls: Queryable
@@ -151,7 +154,7 @@ export class Sluice {
   readonly #gate: AdmissionGate
   readonly #changes: OperatorChanges
   readonly #audited: AuditedChanges
-  /** One object, so that submissions that are stored together share a line of the audit. */
+  /** One object, so that submissions which are stored together share an audit entry. */
   readonly #author: SubmissionAuthor
   #services: Services | undefined
   #access: AccessControl | undefined
@@ -206,22 +209,24 @@ export class Sluice {
     return this.#access
   }
 
-  /** What is at the other end, in words: which database, and where. */
+  /** Describes the database and its location. */
   get address(): string {
     return this.#parts.db.address
   }
 
-  /** The address of the database, the embedded one included. */
+  /** The address of the database, including the embedded one. */
   get databaseUrl(): string {
     return this.#parts.db.url
   }
 
   /**
-   * Stores a job. When this resolves the job is on disk and will not be lost.
+   * Stores a job. Once this resolves, the job is on disk and cannot be lost.
    *
    * @throws {SluiceError} `KEY_CONFLICT` when an active job has the key with another input; `INVALID_INPUT`;
-   *   `NOT_STORABLE`; `TASK_NOT_FOUND`; `BUDGET_EXCEEDED`; `ADMISSION_REJECTED` at the ceiling, with `retryAfter` in seconds (in a
-   *   transaction of yours its COMMIT fails with SQLSTATE SL007); `DATABASE_UNAVAILABLE`, after which it is not known whether it was stored:
+   *   `NOT_STORABLE`; `TASK_NOT_FOUND`; `BUDGET_EXCEEDED`; `ADMISSION_REJECTED` at the ceiling, with `retryAfter` in
+   *   seconds (in a
+   *   transaction of yours its COMMIT fails with SQLSTATE SL007); `DATABASE_UNAVAILABLE`, after which it is not known
+   *   whether it was stored:
    *   submit with a key where that matters.
    */
   async submit<Input, Result>(
@@ -253,9 +258,9 @@ export class Sluice {
   }
 
   /**
-   * Stores many jobs, a few thousand per round trip. Each round trip is all or none; an error tells in
-   * `details.stored` how many of the first inputs had been stored before it. `options.each` gives every job options of
-   * its own, such as a key.
+   * Stores many jobs, a few thousand per round trip. Each round trip stores all of its jobs or none; an error has the
+   * number of inputs stored before it in
+   * `details.stored`. `options.each` sets options per job, such as a key.
    */
   async submitMany<Input, Result>(
     task: Task<Input, Result> | Workflow<Input, Result> | string,
@@ -283,27 +288,30 @@ export class Sluice {
     )
   }
 
-  /** A handle on a job submitted earlier, by whomever. */
+  /** Returns a handle for a job that was submitted earlier, by any program. */
   job<Result = unknown>(id: string): JobHandle<Jsonified<Result>> {
     return new JobHandle(checkJobId(id), false, this.#waiter)
   }
 
-  /** Makes this process a worker, with the upkeep that comes with it. Resolves when it is ready to take jobs. */
+  /** Turns this process into a worker that also performs duties. Resolves when it is ready to take jobs. */
   async work(options: WorkOptions = {}): Promise<void> {
     this.#checkOpen()
     await this.#work.work(options)
   }
 
-  /** Moves workflows on and does the system's upkeep in this process: promote, schedule, recover, expire, sample, reconcile, prune. A worker does it too. */
+  /**
+   * Advances workflows and performs duties in this process: promote, schedule, recover, expire, sample, reconcile,
+   * prune. Workers do this, too.
+   */
   startDuties(): void {
     this.#work.startDuties()
   }
 
   /**
-   * Looks after the pools that this program and its config name, until `close()`: starts workers where jobs overflow. Also begins
-   * upkeep. Any number of processes may look after the same pools. Without pools it does nothing.
+   * Scales the pools that this program and its config declare, until `close()`: starts workers when jobs overflow.
+   * Also starts duties. Any number of processes may scale the same pools. Without pools, it does nothing.
    *
-   * @throws {SluiceError} `INVALID_CONFIG` naming the option of a provisioner that cannot work.
+   * @throws {SluiceError} `INVALID_CONFIG`, which names the invalid option of a provisioner.
    */
   async provision(): Promise<void> {
     this.#checkOpen()
@@ -312,13 +320,13 @@ export class Sluice {
     this.#work.provision(await createFleet(this.#parts))
   }
 
-  /** Pools of workers, what overflows, and what was decided about it. @throws {SluiceError} `POOL_NOT_FOUND`. */
+  /** Pools, their overflow, and the decisions about it. @throws {SluiceError} `POOL_NOT_FOUND`. */
   async fleet(filter: FleetFilter = {}): Promise<FleetView> {
     checkOptions(filter, ['pool', 'limit'], 'filter')
     return viewFleet(this.#calls, filter)
   }
 
-  /** An operator's change to a pool: it stays, whatever files say, until `resetPool`. */
+  /** Changes a pool as an operator: the change overrides files until `resetPool`. */
   async setPool(name: string, change: PoolNumbers): Promise<PoolView> {
     await this.#changes.setPool(name, change)
     return (await viewFleet(this.#calls, { pool: name })).pools[0]!
@@ -329,7 +337,7 @@ export class Sluice {
     return (await viewFleet(this.#calls, { pool: name })).pools[0]!
   }
 
-  /** Stops taking jobs and hands back what does not finish in time; the program stays able to submit. */
+  /** Stops taking jobs and returns those that do not finish in time. The program can still submit. */
   async stopWorking(): Promise<void> {
     await this.#work.stopWorking()
   }
@@ -343,7 +351,7 @@ export class Sluice {
   }
 
   /**
-   * Failures by what their errors have in common, the most frequent first. The `fingerprint` of a group is a filter of
+   * Groups failures by their error, the most frequent first. The `fingerprint` of a group is a filter of
    * `retryMany`.
    */
   async errorGroups(options: ErrorGroupOptions = {}): Promise<ErrorGroups> {
@@ -372,19 +380,20 @@ export class Sluice {
     return followLogs(this.#calls, checkJobId(id))
   }
 
-  /** What a job waits for, in words. */
+  /** Explains why a job is waiting. */
   async why(id: string): Promise<Explanation> {
     return explain(this.#calls, id)
   }
 
-  /** Ends a waiting job at once, asks a running one to stop. Returns the state it is in now. */
+  /** Cancels a waiting job at once, or asks a running job to stop. Returns the resulting state. */
   async cancel(id: string, reason = 'on request'): Promise<JobState> {
     return this.#audited.cancel(id, reason)
   }
 
   /**
-   * Cancels all jobs that match, those that run are asked to stop; trees are meant as a whole. From the newest downwards, a
-   * hundred a transaction: what is submitted meanwhile is not touched, and what was done stays when a later one fails.
+   * Cancels all matching jobs, including all jobs of matching workflows. Running jobs are asked to stop. Works from
+   * the newest down, a hundred per transaction: jobs submitted in the meantime are not affected, and completed
+   * transactions persist if a later one fails.
    *
    * @throws {SluiceError} `INVALID_ARGUMENT`, also for a `status` that cannot be cancelled.
    */
@@ -398,15 +407,15 @@ export class Sluice {
   }
 
   /**
-   * Runs all failed jobs again that match, and cancelled ones where `status` names them. Works by tree: jobs of one
-   * workflow run again together. A dry run says what would run again (`reruns`).
+   * Runs all matching failed jobs again, and cancelled ones if `status` names them. Works by tree: jobs of one
+   * workflow run again together. A dry run reports what would run again (`reruns`).
    */
   async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
     checkOptions(options, ['dryRun'], 'options')
     return this.#actOnMany({ action: 'retry' }, filter, options.dryRun)
   }
 
-  /** Changes the priority of all waiting jobs and all workflows that match. Goes about it as `cancelMany` does. */
+  /** Changes the priority of all matching waiting jobs and workflows, in the same way as `cancelMany`. */
   async reprioritiseMany(
     filter: JobCriteria,
     priority: number,
@@ -424,30 +433,33 @@ export class Sluice {
     return this.#audited.reject(id, comment)
   }
 
-  /** Of a job that waits, or of a workflow: its jobs that have not started get it, and those it creates later. */
+  /**
+   * Changes the priority of a waiting job or a workflow. For a workflow, it applies to jobs that have not started and
+   * to later ones.
+   */
   async reprioritise(id: string, priority: number): Promise<void> {
     return this.#audited.reprioritise(id, priority)
   }
 
-  /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
+  /** Changes how many children of a running fan-out may be in flight. 0 pauses it. */
   async resizeWindow(id: string, size: number): Promise<WindowChange> {
     return this.#audited.resizeWindow(id, size)
   }
 
-  /** Resumes a paused fan-out with the window it had before. */
+  /** Resumes a paused fan-out with its previous window. */
   async resumeWindow(id: string): Promise<WindowChange> {
     return this.#audited.resumeWindow(id)
   }
 
-  /** For a view of a job's tree that is looked at again and again. */
+  /** For a view of a job's tree that is read repeatedly. */
   watchTree(id: string): TreeWatch {
     return new TreeWatch(this.#calls, checkJobId(id))
   }
 
   /**
-   * Runs a job again that has ended: one that is part of no tree as `rerun` does; of a tree what failed
-   * (`{ failed: true }`, with `only` some of it), or a step and what follows from it (`{ from: step, input? }`). What
-   * completed is kept. With `dryRun` nothing runs: the answer says what would.
+   * Runs an ended job again. A job outside a tree runs as with `rerun`. In a tree, either its failed jobs run again
+   * (`{ failed: true }`, limited by `only`), or a step and the steps after it (`{ from: step, input? }`). Completed
+   * results are kept. With `dryRun`, nothing runs and the result lists what would.
    */
   async retry(id: string, options: TreeRetryOptions & { readonly dryRun?: boolean } = {}): Promise<Retried> {
     checkOptions(options, ['failed', 'only', 'from', 'input', 'dryRun'], 'options')
@@ -456,22 +468,25 @@ export class Sluice {
     return this.#audited.retry(id, what)
   }
 
-  /** A job with what is below it; wide fan-outs are folded. It needs no program that knows the workflow. */
+  /** A job with its descendants. Wide fan-outs are folded. Does not need a program that defines the workflow. */
   async tree(id: string, options: TreeOptions = {}): Promise<TreeNode> {
     return loadTree(this.#calls, id, options)
   }
 
-  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
+  /**
+   * Traces a failure back to the root: the input and decision at each level, and where inputs differ from successful
+   * ones.
+   */
   async trace(id: string): Promise<Trace> {
     return trace(this.#calls, id)
   }
 
-  /** Puts a finished job back in line; its history is kept. */
+  /** Returns an ended job to the queue. Its history is kept. */
   async rerun(id: string): Promise<void> {
     return this.#audited.rerun(id)
   }
 
-  /** Removes a finished job with all its traces. */
+  /** Deletes an ended job with all its data. */
   async remove(id: string): Promise<void> {
     return this.#audited.remove(id)
   }
@@ -480,53 +495,58 @@ export class Sluice {
     return listLanes(this.#calls)
   }
 
-  /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
+  /**
+   * Changes a lane as an operator, with the fields of the config file: the change overrides files until `resetLane`.
+   */
   async setLane(name: string, change: LaneSource): Promise<Lane> {
     return this.#changes.setLane(name, change)
   }
 
-  /** Undoes what operators changed of a lane: also that it was deleted, and which tasks they moved in and out of it. */
+  /** Reverts operators' changes of a lane, including its deletion and the tasks that were moved to or from it. */
   async resetLane(name: string): Promise<Lane> {
     return this.#changes.resetLane(name)
   }
 
-  /** Creates a lane, in the words of the config file, that no file declares. */
+  /** Creates a lane that no file declares, with the fields of the config file. */
   async createLane(name: string, given: LaneSource = {}): Promise<Lane> {
     return this.#changes.createLane(name, given)
   }
 
-  /** @param options.moveTo Where tasks and waiting jobs of a lane in use go. */
+  /** @param options.moveTo The lane to which the tasks and waiting jobs of a lane in use move. */
   async deleteLane(name: string, options: { readonly moveTo?: string } = {}): Promise<void> {
     checkOptions(options, ['moveTo'], 'options')
     return this.#changes.deleteLane(name, options.moveTo)
   }
 
   /**
-   * Moves a task to another lane, whatever files and code say, until it is reset with `null`. Jobs that have not started
-   * follow within seconds, unless their submission named a lane; running ones end where they run.
+   * Moves a task to another lane, overriding files and code. `null` resets it. Jobs that have not started follow
+   * within seconds, unless their submission named a lane. Running jobs are not affected.
    */
   async moveTask(task: string, lane: string | null): Promise<TaskPlace> {
     return this.#changes.moveTask(task, lane)
   }
 
-  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. A task that needs approval is refused. */
+  /**
+   * Removes a task or a workflow until a program registers it again. Its existing jobs still run. Fails for a task
+   * that needs approval.
+   */
   async deleteTask(name: string): Promise<void> {
     return this.#changes.deleteTask(name)
   }
 
-  /** Tasks that operators moved, and lanes they deleted. */
+  /** Tasks that operators have moved, and lanes that they have deleted. */
   async laneOverrides(): Promise<LaneOverrides> {
     return laneOverrides(this.#calls)
   }
 
-  /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
+  /** Budgets with their devices, usage, loaded models and next placements, and what is waiting. */
   async budgets(): Promise<BudgetsView> {
     return viewBudgets(this.#calls)
   }
 
   /**
-   * An operator's change of a budget, while it runs: it stays, whatever files say, until `resetBudget`. Less stops nothing
-   * that runs. `limits` are by the key of a device, or by its name on every machine.
+   * Changes a running budget as an operator: the change overrides files until `resetBudget`. A smaller amount stops no
+   * running job. `limits` has a device's key, or its name on all machines.
    *
    * @throws {SluiceError} `INVALID_ARGUMENT`; `BUDGET_NOT_FOUND`.
    */
@@ -535,18 +555,18 @@ export class Sluice {
     return viewBudget(this.#calls, name)
   }
 
-  /** It is again as files and programs last said, limits of devices included. */
+  /** Restores the budget that files and programs last declared, including the limits of devices. */
   async resetBudget(name: string): Promise<BudgetView> {
     await this.#changes.resetBudget(name)
     return viewBudget(this.#calls, name)
   }
 
   /**
-   * Removes a budget that has left the file, with what is noted of its devices. One that a file or a program still names is
-   * there again when that starts.
+   * Deletes a budget that is no longer in the file, with the data of its devices. A budget that a file or program
+   * still declares is created again when that starts.
    *
-   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while tasks use it that somebody runs, or a pool's
-   *   next worker will, or whose jobs have not ended.
+   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `BUDGET_IN_USE` while a worker or a pool has tasks that use it,
+   *   or jobs that use it have not ended.
    */
   async removeBudget(name: string): Promise<void> {
     await this.#changes.removeBudget(name)
@@ -560,13 +580,13 @@ export class Sluice {
     return schedules.viewSchedule(this.#calls, name)
   }
 
-  /** Stores a schedule. `sluice({ schedules })` is for those that belong to a program; this is for an operator's. */
+  /** Creates a schedule as an operator. Schedules of a program belong in `sluice({ schedules })`. */
   async createSchedule(name: string, options: ScheduleOptions): Promise<schedules.ScheduleView> {
     await this.#checkInput(options)
     return this.#audited.createSchedule(name, options)
   }
 
-  /** An operator's change: it stays, whatever files say, until `resetSchedule`. */
+  /** Changes a schedule as an operator: the change overrides files until `resetSchedule`. */
   async setSchedule(name: string, change: ScheduleOptions): Promise<schedules.ScheduleView> {
     await this.#checkInput(change)
     return this.#audited.setSchedule(name, change)
@@ -576,29 +596,32 @@ export class Sluice {
     return this.#audited.resetSchedule(name)
   }
 
-  /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
+  /**
+   * Deletes a schedule. Jobs it has submitted remain. One that a file declares is created again when the file is next
+   * applied.
+   */
   async removeSchedule(name: string): Promise<void> {
     return this.#audited.removeSchedule(name)
   }
 
-  /** Submits a schedule's job now, disabled or not; its ticks come as before. */
+  /** Submits a schedule's job now, even if the schedule is disabled. Its ticks are not affected. */
   async fireSchedule(name: string): Promise<JobHandle> {
     const { id, attached } = await this.#audited.fireSchedule(name)
     this.#work.noteSubmitted()
     return new JobHandle(id, attached, this.#waiter)
   }
 
-  /** What became of a schedule's ticks, newest first. */
+  /** The outcome of a schedule's ticks, newest first. */
   async listFirings(name: string, filter: schedules.FiringFilter = {}): Promise<Firing[]> {
     return schedules.viewFirings(this.#calls, name, filter)
   }
 
-  /** How much may enter, and how far that is used. */
+  /** The admission limits and their usage. */
   async admission(): Promise<Admission> {
     return getAdmission(this.#calls)
   }
 
-  /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
+  /** Changes admission limits as an operator: the change overrides files until `resetAdmission`. No job is stopped. */
   async setAdmission(change: AdmissionChange): Promise<Admission> {
     await this.#changes.setAdmission(change)
     await settleAdmission(this.#calls)
@@ -622,31 +645,36 @@ export class Sluice {
     return listWorkers(this.#calls)
   }
 
-  /** Tells the live workers of that name (`*`: any) with all of `labels` to take nothing new, or to take work again. Returns how many there are. */
+  /** Drains or undrains the live workers of that name (`*`: any) with all of `labels`. Returns their number. */
   async drainWorker(name: string, draining = true, labels: Labels = {}): Promise<number> {
     return this.#audited.drainWorker(name, checkFlag(draining, 'draining'), labels)
   }
 
-  /** Asks the live workers of that name (`*`: any) with all of `labels` to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  /**
+   * Asks the live workers of that name (`*`: any) with all of `labels` to shut down: running jobs may finish, the rest
+   * are returned. Returns their number.
+   */
   async stopWorker(name: string, labels: Labels = {}): Promise<number> {
     return this.#audited.stopWorker(name, labels)
   }
 
-  /** Every task and workflow that some program has made known; of tasks with their lane. */
+  /** Every registered task and workflow. Tasks have their lane. */
   async listTasks(): Promise<KnownTask[]> {
     return listTasks(this.#calls)
   }
 
-  /** Depth, oldest wait and obstacle per task and lane, as of now. */
+  /** The current depth, oldest wait and obstacle of each task in each lane. */
   async sampleQueues(): Promise<QueueSample[]> {
     return lookAtQueues(this.#calls)
   }
 
   /**
-   * Stops working, lets go of the database, and of the embedded one if this program started it. May be called twice.
+   * Stops working and closes the connections, and stops the embedded database if this program started it. May be
+   * called twice.
    *
-   * @param options.now Running jobs get no time to finish: they are stopped and handed back. Also hurries a close that
-   *   is under way.
+   * @param options.now Stops running jobs without giving them time to finish, and returns them. Also hurries a close
+   * that
+   *   is in progress.
    */
   close(options: { readonly now?: boolean } = {}): Promise<void> {
     checkOptions(options, ['now'], 'options')
@@ -671,13 +699,16 @@ export class Sluice {
     return rest
   }
 
-  /** By the schema of the task a schedule runs, where this program has it. */
+  /** Validates the input with the schema of the schedule's task, if this program has the task. */
   async #checkInput({ task, input }: ScheduleOptions): Promise<void> {
     const known = typeof task === 'string' ? this.#parts.tasks.byName.get(task) : undefined
     if (known?.schema !== undefined) await parseInput(known, input ?? null)
   }
 
-  /** Checks an input by the task's schema, where it has one. Not asynchronous where it has none: bulk submission is hot. */
+  /**
+   * Validates an input with the task's schema, if it has one. Synchronous if it does not, because bulk submission is
+   * hot.
+   */
   #toSubmission(
     task: string | { readonly name: string },
     input: unknown,
@@ -687,7 +718,7 @@ export class Sluice {
     const name = nameOf(task)
     const { workflows, actor } = this.#parts
     const owner = by ?? ownerOf(options) ?? actor
-    // A server says itself for whom it submits.
+    // A server passes the owner of each submission.
     const author = by === undefined ? this.#author : undefined
     if (workflows.names.has(name) || isWorkflow(task))
       return { ...toSubmission(name, input, options, owner, author), workflow: true }

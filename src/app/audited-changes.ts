@@ -19,15 +19,16 @@ interface Done<T> {
 }
 
 /**
- * What a program or a command changes of jobs, workers and schedules on the database itself. Each change and its line in the
- * audit are one transaction, as a server's are; refusals leave no line. `OperatorChanges` has what is about limits.
+ * Changes of jobs, workers and schedules that a program or command makes directly on the database. Each change and its
+ * audit entry are one transaction, as on a server. Rejected changes leave no entry. `OperatorChanges` has changes of
+ * limits.
  */
 export class AuditedChanges {
   readonly #db: Database
   readonly #actor: string
   readonly #reason: string | undefined
 
-  /** @param reason Why, for every change. */
+  /** @param reason The reason recorded with every change. */
   constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
     this.#actor = actor
@@ -174,7 +175,7 @@ export class AuditedChanges {
   #carryOut<T>(action: string, target: string, work: (tx: Queryable) => Promise<Done<T>>): Promise<T> {
     const { address } = this.#db
     return transactWithRetries(this.#db, async (tx) => {
-      // What is not found is named with where it was looked for.
+      // Errors about missing things name the database.
       const { result, before, after } = await work({ address, run: (text, values) => tx.run(text, values) })
       await audit(tx, { actor: this.#actor, action, target, before, after, reason: this.#reason })
       return result

@@ -3,16 +3,16 @@ import { SMALLEST_SIZE } from '../model/amount.ts'
 import type { BudgetSettings } from '../model/budget.ts'
 import type { AnyTask } from '../worker/task.ts'
 
-/** A task that will not do what its author thinks. */
+/** A task that will not behave as its author probably expects. */
 export interface BudgetWarning {
   readonly task: string
   readonly message: string
 }
 
 /**
- * What is odd about tasks with models and budgets, each with its consequence.
+ * Finds unusual combinations of models and budgets in tasks, and describes their consequences.
  *
- * @param known Names of budgets that are there beside `budgets`; another program may bring more.
+ * @param known Names of existing budgets beside `budgets`. Other programs may declare more.
  */
 export function budgetWarnings(
   tasks: readonly AnyTask[],
@@ -31,18 +31,18 @@ export function budgetWarnings(
 
 function withoutUses({ name, model, uses }: AnyTask): BudgetWarning[] {
   if (model === undefined || uses !== undefined) return []
-  const message = `model ${model} is given without uses: its memory counts against nothing, so any number of models is loaded at once; add uses, such as uses: { vram: 5GB }`
+  const message = `model ${model} has no uses, so its memory is not counted and any number of models can be loaded at once; add uses, such as uses: { vram: 5GB }`
   return [{ task: name, message }]
 }
 
 function manyPrograms({ name, execution, model, uses, perJob, parallel }: AnyTask): BudgetWarning[] {
   if (execution !== 'exec' || model === undefined || uses === undefined || parallel === 1) return []
   if (perJob !== undefined) return []
-  const message = `runs ${parallel} programs of model ${model} at once, but its memory is counted once: let them share one model server, or put what each loads into perJob`
+  const message = `runs ${parallel} programs of model ${model} at once, but counts its memory once; let them share one model server, or set perJob to what each program loads`
   return [{ task: name, message }]
 }
 
-/** Programs that start refuse this; whoever only checks a file learns of it here. */
+/** Programs reject this when they start. A check of the file alone reports it here. */
 function ofSharedModel(
   task: AnyTask,
   before: readonly AnyTask[],
@@ -57,7 +57,7 @@ function ofSharedModel(
     )
     .map(([name]) => ({
       task: task.name,
-      message: `differs from task ${other.name} in what model ${task.model} uses of ${name}, and is refused when it starts: a model is loaded once for both`,
+      message: `differs from task ${other.name} in how much of ${name} model ${task.model} uses, and will be rejected when it starts, because a model is loaded once for both`,
     }))
 }
 
@@ -73,12 +73,12 @@ function aboutBudget(
     if (known.includes(name)) return []
     const there = [...budgets.keys(), ...known].join(', ') || 'none'
     return warn(
-      `uses budget ${name}, which nobody has declared (there are: ${there}): its jobs wait until somebody does`,
+      `uses budget ${name}, which is not declared (declared: ${there}), so its jobs wait until it is`,
     )
   }
   const sizes = budget.kind === 'shared' ? [budget.capacity ?? 0] : Object.values(budget.devices)
   if (!budget.auto && sizes.every((size) => size === 0))
-    return warn(`uses budget ${name}, of which there is 0: none of its jobs can start`)
+    return warn(`uses budget ${name}, which has an amount of 0, so none of its jobs can start`)
   const [uses, perJob] = [task.uses?.[name], task.perJob?.[name]]
   const small = budget.bytes
     ? [uses, perJob].find((each) => typeof each === 'object' && each.each > 0 && each.each < SMALLEST_SIZE)
@@ -95,6 +95,6 @@ function aboutBudget(
     return warn(`uses ${devices} devices of budget ${name}, which has none: give one amount`)
   if (fitting >= devices) return []
   return warn(
-    `needs more of budget ${name} than there is on ${devices === 1 ? 'any device' : `${devices} devices`}: its jobs are refused`,
+    `needs more of budget ${name} than ${devices === 1 ? 'any device' : `${devices} devices`} has, so its jobs are rejected`,
   )
 }

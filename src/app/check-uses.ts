@@ -6,10 +6,10 @@ import { formatPath, invalidConfig, type Problem } from '../model/setting-value.
 import type { AnyTask } from '../worker/task.ts'
 
 /**
- * Refuses amounts in code that are expressions nobody can work out: every job of the task would fail. Those of the file were
- * read with it.
+ * Rejects invalid expressions in the amounts of code, because every job of the task would fail. Those of the file were
+ * checked when it was read.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming task, field and budget, and the place in the expression.
+ * @throws {SluiceError} `INVALID_ARGUMENT`, which names task, field and budget, and the position in the expression.
  */
 export function checkExpressions({ name, uses, perJob }: AnyTask): void {
   for (const [field, amounts] of Object.entries({ uses, perJob }))
@@ -24,11 +24,12 @@ export function checkExpressions({ name, uses, perJob }: AnyTask): void {
 }
 
 /**
- * Refuses tasks with `perJob` and no `uses`: they would run as if they drew from nothing.
+ * Rejects tasks with `perJob` but without `uses`, because their use would not be counted.
  *
- * @param tasks With what the file says of them: it may give the one where the code gives the other.
- * @throws {SluiceError} `INVALID_CONFIG` with each such task of the file and where it is written; `INVALID_ARGUMENT` naming one
- *   of the code.
+ * @param tasks With the settings of the file applied: file and code may each give one of the two.
+ * @throws {SluiceError} `INVALID_CONFIG` with each such task of the file and its position; `INVALID_ARGUMENT` for a
+ * task
+ *   in code.
  */
 export function checkPerJob(tasks: ReadonlyMap<string, AnyTask>, file: LoadedConfig | undefined): void {
   const uncounted = [...tasks.values()].filter(

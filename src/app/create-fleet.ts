@@ -13,11 +13,11 @@ export interface FleetParts {
   readonly log: Log
   readonly settings: Settings
   readonly config: LoadedConfig | undefined
-  /** How a child of this process finds the database. */
+  /** The environment with which a child process finds the database. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** @throws {SluiceError} `INVALID_CONFIG` naming the option of a pool that cannot work. */
+/** @throws {SluiceError} `INVALID_CONFIG`, which names the invalid option of a pool. */
 export async function createFleet(parts: FleetParts): Promise<FleetKeeper> {
   const { db, log } = parts
   const { FleetKeeper } = await import('../fleet/fleet-keeper.ts')
@@ -25,13 +25,13 @@ export async function createFleet(parts: FleetParts): Promise<FleetKeeper> {
 }
 
 /**
- * The provisioners of the pools that file and code of this process name. Numbers of a pool are read from the database, where
- * operators change them; who starts workers, and how, is only ever taken from here: a program that is started must not be
- * something that a row of a table says.
+ * The provisioners of the pools that file and code of this process declare. The numbers of a pool come from the
+ * database, where operators change them. Its provisioner and options come only from here, because a row in a table
+ * must not decide which program is started.
  *
- * Nothing is started or called by it: what it refuses, it refuses by the options alone.
+ * Nothing is started or called: provisioners reject invalid options by the options alone.
  *
- * @throws {SluiceError} `INVALID_CONFIG`, one error that names all options that cannot work, and where the file has them.
+ * @throws {SluiceError} `INVALID_CONFIG`, one error that names all invalid options and their positions in the file.
  */
 export async function createProvisioners(
   parts: Pick<FleetParts, 'settings' | 'config' | 'environment'>,
@@ -55,13 +55,13 @@ export async function createProvisioners(
   return provisioners
 }
 
-/** What a provisioner refuses begins with the path of the option. */
+/** A provisioner's error begins with the path of the option. */
 function problemOf(error: unknown, pool: string, config: LoadedConfig | undefined): Problem {
   const [, path, message] = /^(fleet\.\S+?):? (.*)$/s.exec(messageOf(error)) ?? []
   if (!(error instanceof SluiceError) || path === undefined || message === undefined) throw error
-  // Pools that a program gives are in no file.
+  // Pools that a program declares are in no file.
   if (config?.config.fleet?.pools?.[pool] === undefined) return { path, message }
-  // An option that there is not is named beside the message.
+  // An unknown option is named in the details, not in the message.
   const { argument = path } = (error.cause instanceof SluiceError ? error.cause.details : {}) as {
     argument?: string
   }

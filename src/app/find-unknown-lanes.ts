@@ -3,13 +3,13 @@ import { formatPath, type Problem } from '../model/setting-value.ts'
 import { suggest } from '../model/suggest.ts'
 import type { AnyTask } from '../worker/task.ts'
 
-// As many as the database lists for a submission.
+// The same number that the database lists for a submission.
 const MAX_LISTED = 20
 
 /**
- * The tasks whose lane does not exist: none of their jobs could be stored.
+ * Finds tasks whose lane does not exist. None of their jobs could be stored.
  *
- * @param lanes Those that exist.
+ * @param lanes The existing lanes.
  */
 export function findUnknownLanes(
   file: LoadedConfig | undefined,
@@ -21,11 +21,11 @@ export function findUnknownLanes(
     const known = [...lanes].sort()
     const near = suggest(lane, known)
     const more = known.length > MAX_LISTED ? ` and ${known.length - MAX_LISTED} more` : ''
-    const there = `there are ${known.slice(0, MAX_LISTED).join(', ')}${more}`
+    const there = `existing lanes: ${known.slice(0, MAX_LISTED).join(', ')}${more}`
     const isInFile = file?.config.tasks?.[task]?.lane === lane
     const declared = isInFile ? `lanes: { ${lane}: {} }` : `declare it: sluice({ lanes: { '${lane}': {} } })`
-    const hint = near === undefined ? `write one of them, or ${declared}` : `did you mean ${near}?`
-    const message = `no lane is called ${lane}; ${there}; ${hint}`
+    const hint = near === undefined ? `use one of them, or ${declared}` : `did you mean ${near}?`
+    const message = `lane ${lane} does not exist; ${there}; ${hint}`
     if (!isInFile) return [{ task, path: `lane of task ${task}`, message }]
     const path = ['tasks', task, 'lane']
     return [{ task, path: formatPath(path), place: file!.locate(path, 'value'), message }]

@@ -6,18 +6,18 @@ import { MAX_TIMER_MS } from '../model/limits.ts'
 import { runningJob } from '../worker/running-job.ts'
 
 export interface ResultOptions {
-  /** How long to wait; then `RESULT_TIMEOUT`. Default: as long as it takes. */
+  /** How long to wait before failing with `RESULT_TIMEOUT`. Default: no limit. */
   readonly timeout?: Duration | undefined
-  /** Ends the waiting with the signal's reason. */
+  /** Ends the wait with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
 const RESULT_OPTIONS = optionNames<ResultOptions>({ timeout: true, signal: true })
 
-/** A submitted job. `Result` is what it gives as it comes out of JSON. */
+/** A submitted job. `Result` is the type of its result after JSON serialization. */
 export class JobHandle<Result = unknown> {
   readonly id: string
-  /** True when an active job with the same key was found, and nothing new was stored. */
+  /** True if an active job with the same key was found and nothing new was stored. */
   readonly attached: boolean
   readonly #waiter: ResultWaiter
 
@@ -28,14 +28,14 @@ export class JobHandle<Result = unknown> {
   }
 
   /**
-   * Waits until the job has ended and gives its result.
+   * Waits until the job has ended and returns its result.
    *
-   * Without a timeout it waits as long as it takes. Giving up changes nothing for the job.
+   * Without a timeout, it waits as long as it takes. Giving up does not affect the job.
    *
    * @throws {JobFailedError} `JOB_FAILED` or `JOB_CANCELLED`, with what the handler threw as `cause`.
    * @throws {SluiceError} `JOB_NOT_FOUND`;
-   *   `RESULT_TIMEOUT`; the signal's own reason when that has fired;
-   *   `WOULD_DEADLOCK` inside a running task, which would hold its slot while it waits: make the two jobs steps
+   *   `RESULT_TIMEOUT`; the signal's reason if it fires;
+   *   `WOULD_DEADLOCK` inside a running task, which would hold its slot while waiting. Make the two jobs steps
    *   of a workflow instead.
    */
   async result(options: ResultOptions = {}): Promise<Result> {

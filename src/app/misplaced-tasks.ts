@@ -6,15 +6,16 @@ import { formatPath, formatPlace } from '../model/setting-value.ts'
 export interface MisplacedTask {
   readonly task: string
   readonly lane: string
-  /** Where it is written, and what it means. */
+  /** Its position, and what follows from it. */
   readonly message: string
   readonly near: string | undefined
 }
 
 /**
- * The tasks that lanes of a file name and nobody is known to bring: misspelt, or of a program that has not started yet.
+ * Finds tasks that lanes of a file name and that no program has registered: misspelled, or of a program that has not
+ * started yet.
  *
- * @param known The tasks that the database and this program know.
+ * @param known The tasks of the database and of this program.
  */
 export function findMisplaced(file: LoadedConfig | undefined, known: readonly string[]): MisplacedTask[] {
   if (file === undefined) return []
@@ -35,6 +36,6 @@ function locationOf(file: LoadedConfig, { path }: UnknownPlacement): string {
 function messageOf({ task, lane, near }: UnknownPlacement): string {
   const unknown = `no file or program has declared a task ${task}`
   return near === undefined
-    ? `${unknown}. It will run in lane ${lane} once a program with this file brings it`
+    ? `${unknown}. It will run in lane ${lane} once a program with this file registers it`
     : `${unknown}; did you mean ${near}? Lane ${lane} does not apply to ${near}`
 }

@@ -48,50 +48,49 @@ export interface LaneOptions extends LaneSource {
 }
 
 export interface SluiceOptions extends Omit<SettingsSource, 'lanes'> {
-  /** Address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else the embedded one. */
+  /** The address of a PostgreSQL 15 or newer. Default: DATABASE_URL, or else the embedded database. */
   readonly database?: string | undefined
-  /** Where the embedded database keeps its data. Default: SLUICE_DATA, else `.sluice` in the project's folder. */
+  /** The data folder of the embedded database. Default: SLUICE_DATA, or else `.sluice` in the project's folder. */
   readonly dataFolder?: string | undefined
   readonly tasks?: readonly AnyTask[]
-  /** Those they run as sub-workflows need not be listed. */
+  /** Their sub-workflows need not be listed. */
   readonly workflows?: readonly AnyWorkflow[]
   readonly lanes?: Readonly<Record<string, LaneOptions>>
-  /** Tasks and workflows that are submitted by the clock, by name. */
+  /** Schedules that submit tasks and workflows, by name. */
   readonly schedules?: Readonly<Record<string, ScheduleOptions>>
   /** A config file that was loaded with `loadConfig`. */
   readonly config?: LoadedConfig
-  /** A pino logger, or anything with its debug, info, warn and error. Default: warnings and errors to stderr. */
+  /** A pino logger, or an object with debug, info, warn and error. Default: warnings and errors to stderr. */
   readonly log?: Log
-  /** False: the schema is left alone, and must be up to date. Default true. */
+  /** If false, the schema is not migrated and must be up to date. Default true. */
   readonly migrate?: boolean
   /**
-   * False: lanes, tasks and settings given here are not made known, and the database's are used as they are. For tools
-   * that look and operate. Default true.
+   * If false, the lanes, tasks and settings given here are not stored, and those of the database apply. For tools that
+   * inspect and operate. Default true.
    */
   readonly publish?: boolean
   /**
-   * Whose the submitted jobs are, and who the audit names for submissions and changes. Default: the user of this process and
-   * its machine: `ann@build-7`.
+   * The owner of submitted jobs, and the author of changes in the audit log. Default: the user and machine of this
+   * process, such as `ann@build-7`.
    */
   readonly actor?: string
-  /** Why this program changes things: the audit has it with each of its changes. At most 500 characters. */
+  /** Why this program makes changes. The audit log records it with each of them. At most 500 characters. */
   readonly reason?: string
 }
 
-/** Connections of the pool that everything but cycles, heartbeats and hints shares. */
+/** Connections of the pool that everything shares except cycles, heartbeats and hints. */
 const POOL_SIZE = 4
 
 /**
- * Opens Sluice: connects, brings the schema up to date, makes lanes and tasks known.
+ * Opens Sluice: connects, migrates the schema, and registers lanes and tasks.
  *
- * A process uses at most 4 connections, 1 more once it waits for results or works (hints), and 2 more as a worker
+ * A process uses at most 4 connections, 1 more once it awaits results or works (hints), and 2 more as a worker
  * (cycles, heartbeat): 7 in all, whatever its capacity.
  *
- * @throws {SluiceError} `INVALID_CONFIG` with every setting that cannot work; `DATABASE_UNSUITABLE`;
+ * @throws {SluiceError} `INVALID_CONFIG` with every invalid setting; `DATABASE_UNSUITABLE`;
  *   `DATABASE_UNAVAILABLE`; `EMBEDDED_UNAVAILABLE`.
  *
- * @example
- * const app = await sluice({ tasks: [resize], lanes: { interactive: { slots: 2 } } })
+ * @example const app = await sluice({ tasks: [resize], lanes: { interactive: { slots: 2 } } })
  */
 export function sluice(options: SluiceOptions = {}): Promise<Sluice> {
   return openSluice(options)
@@ -100,7 +99,7 @@ export function sluice(options: SluiceOptions = {}): Promise<Sluice> {
 /**
  * The same for the command line.
  *
- * @param others Whether the file may name tasks that are not here. By default where the program has no code.
+ * @param others Whether the file may name tasks that this program lacks. Default: only if the program has no code.
  */
 export async function openSluice(options: SluiceOptions, others?: boolean): Promise<Sluice> {
   checkSluiceOptions(options)
@@ -160,7 +159,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
   }
 }
 
-/** Of what no program has brought so far. What has been is no slip, and every `sluice submit` would tell it again. */
+/** Warns only of tasks that no program has registered. Otherwise every `sluice submit` would repeat the warning. */
 async function warnOfUnknownTasks(
   db: Queryable,
   config: LoadedConfig | undefined,
@@ -176,7 +175,7 @@ async function warnOfUnknownTasks(
   for (const { task, lane, message } of findMisplaced(config, known)) log.warn({ task, lane }, message)
 }
 
-/** Those that a config module exports were checked when it was loaded. */
+/** Tasks that a config module exports were validated when it was loaded. */
 function tasksOf(config: LoadedConfig | undefined): readonly AnyTask[] {
   return (config?.tasks ?? []) as readonly AnyTask[]
 }
@@ -243,7 +242,7 @@ function checkWorkflow(workflow: unknown, name: string): void {
   if (!isWorkflow) throw invalidArgument(name, workflow, 'a workflow made with workflow()')
 }
 
-/** Those of the config file, and of the program over them. */
+/** The schedules of the config file, overridden by those of the program. */
 function schedulesOf({ config, schedules = {} }: SluiceOptions): Record<string, ScheduleFields> {
   if (typeof schedules !== 'object' || schedules === null || Array.isArray(schedules))
     throw invalidArgument('schedules', schedules, 'an object with the options of each schedule by its name')
@@ -270,17 +269,17 @@ function settingsOf(options: SluiceOptions): Settings {
 }
 
 /**
- * The address of the database: as given, else DATABASE_URL, else that of the embedded one, which is started; and what a child
- * of this process has to have in its environment to find it.
+ * Returns the address of the database: as given, or DATABASE_URL, or else that of the embedded one, which is started;
+ * and the environment with which a child process finds it.
  *
- * @throws {SluiceError} `INVALID_CONFIG` when it is no address; `EMBEDDED_UNAVAILABLE`.
+ * @throws {SluiceError} `INVALID_CONFIG` for an invalid address; `EMBEDDED_UNAVAILABLE`.
  */
 export async function findDatabase(
   options: Pick<SluiceOptions, 'database' | 'dataFolder' | 'config'>,
 ): Promise<{
   url: string
   environment: Readonly<Record<string, string>>
-  /** Of the embedded one: where its sockets and data are. */
+  /** For the embedded database: the folders of its sockets and data. */
   folders: readonly string[]
   release: () => Promise<void>
 }> {
@@ -322,12 +321,12 @@ async function bringUpToDate(url: string, log: Log): Promise<MigrationResult> {
   const result = await migrate(url, { onWait })
   if (result.restored.length > 0) {
     const functions = result.restored
-    log.warn({ functions }, 'functions of the schema were missing or had been changed: restored')
+    log.warn({ functions }, 'functions of the schema were missing or had been changed; restored them')
   }
   return result
 }
 
-/** Who changes the database itself, in the audit: the user of the operating system, and the machine. */
+/** The default author of direct changes in the audit log: the user of the operating system, and the machine. */
 function userAndHost(): string {
   return `${userName()}@${hostname()}`
 }

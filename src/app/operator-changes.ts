@@ -10,15 +10,15 @@ import type { LaneSource } from '../model/fields/lane.ts'
 import type { Lane } from '../store/list-lanes.ts'
 
 /**
- * What operators change of lanes, budgets, pools and admission on the database itself, by program or command line. Each change
- * and its line in the audit are one transaction, as a server's are; refusals leave no line.
+ * Operators' changes of lanes, budgets, pools and admission directly on the database, by program or command line. Each
+ * change and its audit entry are one transaction, as on a server. Rejected changes leave no entry.
  */
 export class OperatorChanges {
   readonly #db: Database
   readonly #actor: string
   readonly #reason: string | undefined
 
-  /** @param reason Why, for every change. */
+  /** @param reason The reason recorded with every change. */
   constructor(db: Database, actor: string, reason?: string) {
     this.#db = db
     this.#actor = actor

@@ -19,21 +19,21 @@ export interface ProcessRunnerOptions {
   readonly settings: Settings
   readonly heartbeatMs: number
   readonly log: Log
-  /** Those of the embedded database. */
+  /** Folders of the embedded database. */
   readonly closedFolders: readonly string[]
-  /** Jobs of this process have ended: somebody in it may wait for them. */
+  /** Called when jobs of this process end, because code in it may be awaiting them. */
   readonly onEnded: () => void
 }
 
 /**
- * What this process does for the system: it works on jobs, moves workflows on, and does upkeep.
+ * The background services of this process: it runs jobs, advances workflows and performs duties.
  *
- * It is a worker from `work()` to `stopWorking()`, and may be one again after that. Upkeep begins with the first of
- * `work()` and `startDuties()` and goes on until `stop()`, which is for good.
+ * It is a worker from `work()` to `stopWorking()`, and may become one again. Duties start with the first of
+ * `work()` and `startDuties()` and continue until `stop()`, which is final.
  */
 export class ProcessRunner {
   readonly #options: ProcessRunnerOptions
-  /** From the call of `work()` to that of `stopWorking()`. */
+  /** Set from the call of `work()` to the call of `stopWorking()`. */
   #working: Promise<Worker> | undefined
   #worker: Worker | undefined
   #stopping: Promise<void> | undefined
@@ -50,12 +50,12 @@ export class ProcessRunner {
   /** Resolves when the worker is ready to take jobs. */
   async work(options: WorkOptions): Promise<void> {
     if (this.#working !== undefined)
-      throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+      throw new SluiceError('INVALID_ARGUMENT', 'this process is already a worker')
     const working = this.#startWorker(options)
     this.#working = working
     try {
       const worker = await working
-      // Whoever stopped it meanwhile has waited for it too.
+      // If it was stopped in the meantime, the caller has waited for it, too.
       if (this.#working === working) this.#worker = worker
     } catch (error) {
       if (this.#working === working) this.#working = undefined
@@ -75,32 +75,32 @@ export class ProcessRunner {
     this.#duties.start()
   }
 
-  /** Begins upkeep too, and asks for workers where jobs overflow, until `stop()`. */
+  /** Starts duties, and requests workers when jobs overflow, until `stop()`. */
   provision(fleet: FleetKeeper): void {
     if (this.#stopped || this.#fleet !== undefined)
-      throw new SluiceError(
-        'INVALID_ARGUMENT',
-        'this process looks after its pools already, or is being closed',
-      )
+      throw new SluiceError('INVALID_ARGUMENT', 'this process already scales its pools, or is closing')
     this.#fleet = fleet
     this.startDuties()
     this.#duties?.add(provision(fleet))
   }
 
-  /** Jobs have ended that somebody in this process may wait for; the first of those that come back does after so long. */
+  /**
+   * Reports that jobs have ended which code in this process may be awaiting. `dueInMs` is the delay until the first
+   * retry.
+   */
   noteEnded(dueInMs: number | null): void {
     this.#options.onEnded()
     this.#advancer?.nudgeDeaf()
     this.#duties?.promoteIn(dueInMs)
   }
 
-  /** Jobs have been submitted: nothing in this process needs to wait for the hint. */
+  /** Reports a submission, so that this process does not need to wait for the hint. */
   noteSubmitted(): void {
     this.#worker?.nudge()
     this.#advancer?.nudgeDeaf()
   }
 
-  /** Takes no more jobs and hands back what does not finish in time. */
+  /** Takes no more jobs and returns those that do not finish in time. */
   async stopWorking(): Promise<void> {
     const working = this.#working
     this.#working = undefined
@@ -108,14 +108,14 @@ export class ProcessRunner {
     await this.#stopping
   }
 
-  /** Makes a stop that is under way wait no longer for running jobs. */
+  /** Makes a stop in progress wait no longer for running jobs. */
   hurry(): void {
     this.#leaving?.hurry()
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
-    // Workers that are children of this one end beside it, not after it.
+    // Worker child processes stop in parallel with this one.
     await Promise.all([this.stopWorking(), this.#fleet?.stop()])
     await this.#duties?.stop()
     await this.#advancer?.stop()
@@ -123,7 +123,7 @@ export class ProcessRunner {
 
   async #startWorker(options: WorkOptions): Promise<Worker> {
     const { db, listener, tasks, settings, heartbeatMs, log, closedFolders } = this.#options
-    // Loaded when needed: a program that only submits, or looks, starts in half the time.
+    // Loaded when needed, because a program that only submits or reads then starts in half the time.
     const { startWorker } = await import('./start-worker.ts')
     const { DatabaseSource } = await import('../worker/sources/database.ts')
     return startWorker({

@@ -28,11 +28,11 @@ import type { TaskSet } from './task-set.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
 /**
- * Makes lanes, tasks, workflows and shared settings known. What an operator has set stays.
+ * Registers lanes, tasks, workflows and shared settings. Values set by operators are kept.
  *
- * @returns the heartbeat that is in force, in milliseconds.
- * @throws {SluiceError} `INVALID_CONFIG` when the settings do not fit together with what other programs and operators
- *   have set. Nothing has been stored then.
+ * @returns the effective heartbeat, in milliseconds.
+ * @throws {SluiceError} `INVALID_CONFIG` if the settings conflict with those of other programs and operators.
+ *   Nothing has been stored then.
  */
 export async function publish(
   db: Queryable,
@@ -44,7 +44,8 @@ export async function publish(
   config: LoadedConfig | undefined,
 ): Promise<number> {
   const lanes = [...settings.lanes].sort(([a], [b]) => (a < b ? -1 : 1))
-  // Checked before anything is stored: a refused start must not leave settings behind that refuse everybody else.
+  // Checked before anything is stored: a failed start must not leave settings behind that make every other program
+  // fail.
   const stored = await listLanes(db)
   const heartbeatMs = await checkStale(db, settings, stored)
   const deleted = (await listDeletedLanes(db)).filter(({ movedTo }) => movedTo !== null)
@@ -89,7 +90,7 @@ export async function publish(
   return heartbeatMs
 }
 
-/** What comes with tasks that draw from budgets: how many may wait, and what is odd about them. */
+/** Stores the queue limits of tasks that use budgets, and warns about unusual combinations. */
 async function publishBudgeted(
   db: Queryable,
   settings: Settings,
@@ -114,13 +115,13 @@ function laneRecord(name: string, lane: LaneSettings): LaneRecord {
   return { name, ...pickStored(LANE_FIELDS, lane) }
 }
 
-/** What was really written somewhere: defaults of this program overwrite nothing that another has set. */
+/** The fields that were given. This program's defaults do not override values that others have set. */
 function givenFields(lane: LaneSettings): LaneChange {
   const names = [...lane.given].map((field) => LANE_FIELDS[field].storedAs)
   return Object.fromEntries(names.map((name) => [name, lane[name]]))
 }
 
-/** The heartbeat that will be in force, once every lane's `stale` is known to be greater than twice that. */
+/** Returns the effective heartbeat, after checking that every lane's `stale` exceeds twice its value. */
 async function checkStale(db: Queryable, settings: Settings, lanes: readonly Lane[]): Promise<number> {
   const stored = await readSettings(db)
   const heartbeatMs =

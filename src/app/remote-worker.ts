@@ -18,20 +18,20 @@ import { warnOfVariables } from './warn-of-variables.ts'
 export interface RemoteWorkerOptions
   extends Omit<WorkOptions, 'tasks'>,
     Pick<SettingsSource, 'cycleMax' | 'grace' | 'shutdownGrace'> {
-  /** Address of a server of Sluice. Default: SLUICE_SERVER. */
+  /** The address of a Sluice server. Default: SLUICE_SERVER. */
   readonly server?: string
   /** An API key with `workers:run`. Default: SLUICE_KEY. */
   readonly key?: string
   readonly tasks?: readonly AnyTask[]
-  /** A config file that was loaded with `loadConfig`. Its programs are tasks too; its lanes are the server's business. */
+  /** A config file loaded with `loadConfig`. Its programs are tasks, too. The server's config applies to lanes. */
   readonly config?: LoadedConfig
-  /** Only these of the tasks. Default: all. */
+  /** Only these tasks. Default: all. */
   readonly only?: readonly string[]
-  /** A pino logger, or anything with its debug, info, warn and error. Default: warnings and errors to stderr. */
+  /** A pino logger, or an object with debug, info, warn and error. Default: warnings and errors to stderr. */
   readonly log?: Log
 }
 
-/** A worker that gets its jobs from a server. Made by `remoteWorker()`. */
+/** A worker that gets its jobs from a server. Created by `remoteWorker()`. */
 export class RemoteWorker {
   readonly #worker: Worker
 
@@ -40,15 +40,17 @@ export class RemoteWorker {
     this.#worker = worker
   }
 
-  /** Jobs running just now. */
+  /** The number of running jobs. */
   get running(): number {
     return this.#worker.running
   }
 
   /**
-   * Takes no more jobs, lets those that run finish within the shutdown grace, then hands them back. May be called twice.
+   * Takes no more jobs, lets running jobs finish within the shutdown grace, and then returns them. May be called
+   * twice.
    *
-   * @param options.now They get no time to finish. Also hurries a close that is under way.
+   * @param options.now Stops running jobs without giving them time to finish. Also hurries a close that is in
+   * progress.
    */
   close(options: { readonly now?: boolean } = {}): Promise<void> {
     checkOptions(options, ['now'], 'options')
@@ -79,21 +81,26 @@ const OPTIONS = optionNames<RemoteWorkerOptions>({
   shutdownGrace: true,
 })
 
-/** What a worker reads and cannot bring about. Lanes place its tasks, so they are not passed over as a whole. */
+/**
+ * Parts of a config that have no effect in a remote worker. `lanes` is not among them, because it places the worker's
+ * tasks.
+ */
 const OF_THE_SERVER = ['budgets', 'models', 'admission', 'schedules', 'workflows', 'fleet'] as const
 
 /**
- * Makes this process a worker that needs no access to the database: it speaks to a server. Resolves when it is ready to
- * take jobs.
+ * Turns this process into a worker that connects to a server and needs no access to the database. Resolves when it is
+ * ready to take jobs.
  *
- * Tasks that nobody has made known yet are made known as they are here; what is known of the others stays as it is.
+ * Tasks that are not registered yet are registered as defined here. Registered tasks keep their settings.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT`; `INVALID_CONFIG`; `SERVER_UNAVAILABLE`; `UNAUTHENTICATED` and `FORBIDDEN` when
- *   the key does not do; `LANE_NOT_FOUND` and `BUDGET_NOT_FOUND` when a new task names a lane or a budget that the server
+ * @throws {SluiceError} `INVALID_ARGUMENT`; `INVALID_CONFIG`; `SERVER_UNAVAILABLE`; `UNAUTHENTICATED` and `FORBIDDEN`
+ * if
+ *   the key is not sufficient; `LANE_NOT_FOUND` and `BUDGET_NOT_FOUND` if a new task names a lane or a budget that the
+ *   server
  *   does not have.
  *
- * @example
- * const worker = await remoteWorker({ server: 'https://jobs.example.com', key, tasks: [resize], capacity: 8 })
+ * @example const worker = await remoteWorker({ server: 'https://jobs.example.com', key, tasks: [resize], capacity: 8
+ * })
  */
 export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<RemoteWorker> {
   checkOptions(options, OPTIONS, 'options')
@@ -118,19 +125,19 @@ export async function remoteWorker(options: RemoteWorkerOptions = {}): Promise<R
   const { byName } = all
   for (const each of findTasksOfOtherPrograms(config, all, { missing: [] }))
     log.warn({ task: each.task }, formatElsewhere(each))
-  // What other programs bring is not known here: only a name that is nearly one of its own is likely a slip.
+  // Tasks of other programs are unknown here, so only a name that resembles one of its own is probably misspelled.
   for (const { task, lane, near, message } of findMisplaced(config, [...byName.keys()]))
     if (near !== undefined) log.warn({ task, lane }, message)
   const ignored = OF_THE_SERVER.filter((section) => config?.config[section] !== undefined)
   if (ignored.length > 0)
     log.info(
       { file: config?.file, sections: ignored },
-      `${ignored.join(' and ')} of this file have no effect behind a server: only those in the config of the server count`,
+      `${ignored.join(' and ')} of this file have no effect in a remote worker; only the config of the server counts`,
     )
   const { server: _, key: __, ...workOptions } = work
   let worker: Worker | undefined
   const stopAsked = () => {
-    void worker?.stop('asked to stop')
+    void worker?.stop('stop requested')
     options.onStopAsked?.()
   }
   worker = await startWorker({
@@ -201,10 +208,11 @@ function toWire(task: AnyTask, pooled: boolean): WorkerTask {
   }
 }
 
-/** Who is refused has often named the lane, in the wrong file; and a worker's key may not list those there are. */
+/** The lane was probably declared in the wrong file, and a worker's key may not list the existing lanes. */
 function laneOfServer({ message, details }: SluiceError): SluiceError {
-  const hint = 'lanes of this file are not made through a server: name the lane in the config of the server'
-  return new SluiceError('LANE_NOT_FOUND', `the server has refused a task: ${message}`, {
+  const hint =
+    'lanes of this file are not created through a server; declare the lane in the config of the server'
+  return new SluiceError('LANE_NOT_FOUND', `the server rejected a task: ${message}`, {
     details: { ...details, hint },
   })
 }
@@ -212,7 +220,7 @@ function laneOfServer({ message, details }: SluiceError): SluiceError {
 function requiredText(option: unknown, variable: string, name: string): string {
   const text = option ?? process.env[variable]
   if (typeof text === 'string' && text !== '') return text
-  // What was found is not repeated: it may be a secret.
+  // The value is not repeated because it may be a secret.
   throw new SluiceError('INVALID_ARGUMENT', `${name}: give it as an option, or in ${variable}`)
 }
 

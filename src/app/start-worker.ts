@@ -32,27 +32,29 @@ import { Workdirs } from '../worker/workdir.ts'
 import { Worker, type WorkerOptions as WorkerParts } from '../worker/worker.ts'
 
 export interface WorkOptions {
-  /** Jobs at once. Default 1, or SLUICE_CAPACITY. 0: no limit of its own. */
+  /** How many jobs to run at once. Default 1, or SLUICE_CAPACITY. 0: no limit. */
   readonly capacity?: number
-  /** Default: host name and process id. */
+  /** The worker's name. Default: host name and process id. */
   readonly name?: string
-  /** What this worker offers to tasks with `requires`. */
+  /** The worker's labels, for tasks with `requires`. */
   readonly labels?: Readonly<Record<string, string | number | boolean>>
-  /** Its place among workers: the smallest are given jobs first, among equals who came first. Default 0. */
+  /**
+   * The worker's rank: workers with lower ranks get jobs first. Equal ranks are ordered by registration. Default 0.
+   */
   readonly rank?: number
-  /** The pool of workers it belongs to, which says when it leaves. Default: SLUICE_POOL, else none. */
+  /** The pool it belongs to, which decides when it shuts down. Default: SLUICE_POOL, or else none. */
   readonly inPool?: string
   /** The request for workers that it was started for. Default: SLUICE_REQUEST. */
   readonly request?: string
-  /** Which build of the program this is, for people. Default: SLUICE_BUILD. */
+  /** The build of this program, for display. Default: SLUICE_BUILD. */
   readonly build?: string
-  /** Only these tasks. Default: all that the program has. */
+  /** Only these tasks. Default: all tasks of the program. */
   readonly tasks?: readonly string[]
   /** The process pool: warm processes for tasks with `execution: 'process'`. */
   readonly pool?: {
     /**
-     * The most processes this worker takes. Default: the setting `processes`, else the number of cores. Workers of one host share
-     * its cores; a size above them is what they share.
+     * The most processes of this worker. Default: the setting `processes`, or else the number of cores. Workers of one
+     * host share its cores, or this size if it is larger.
      */
     readonly size?: number
     /** Default: the setting `initialiser`. */
@@ -60,18 +62,20 @@ export interface WorkOptions {
     readonly maxJobs?: number
     readonly maxMemoryBytes?: number
   }
-  /** Called when an operator has asked this worker to stop. It stops by itself; the program may want to close. */
+  /**
+   * Called when an operator has asked this worker to stop. The worker stops by itself; the program may want to exit.
+   */
   readonly onStopAsked?: () => void
-  /** Where workdirs are made. Default: a folder of this user's in the system's temporary folder. */
+  /** The parent folder of workdirs. Default: a folder of this user in the system's temporary folder. */
   readonly workdirRoot?: string
 }
 
-/** What a source of jobs has to know of the worker. */
+/** What a job source needs to know about the worker. */
 export interface SourceFacts {
   readonly identity: WorkerIdentity
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly inlineTasks: readonly string[]
-  /** Tasks that need a process of the pool. */
+  /** Tasks that run in the process pool. */
   readonly processTasks: ReadonlySet<string>
 }
 
@@ -79,7 +83,7 @@ export interface StartWorker {
   readonly makeSource: (facts: SourceFacts) => JobSource & NonNullable<WorkerParts['watch']>
   readonly tasks: ReadonlyMap<string, AnyTask>
   readonly options: WorkOptions
-  /** Where the options name none. */
+  /** Used if the options do not set a capacity. */
   readonly defaultCapacity: number
   /** The setting `processes`. 0: the cores. */
   readonly defaultProcesses: number
@@ -89,18 +93,19 @@ export interface StartWorker {
   readonly graceMs: number
   readonly shutdownGraceMs: number
   readonly log: Log
-  /** Folders that no program under another user may enter: those of the embedded database. */
+  /** Folders that programs of other users must not be able to enter: those of the embedded database. */
   readonly closedFolders: readonly string[]
   readonly onStopAsked: () => void
 }
 
-/** Puts a worker together and starts it. */
+/** Creates a worker and starts it. */
 export async function startWorker(setup: StartWorker): Promise<Worker> {
   const { options, log } = setup
   const capacity = checkWorkOptions(options) ?? setup.defaultCapacity
   const tasks = selectTasks(setup.tasks, options.tasks)
   const hooks = hooksOf(tasks)
-  // Containers have names of their own: those on one machine are told its name, so that they share its devices.
+  // Containers have their own host names. SLUICE_HOST gives those on one machine its name, so that they share its
+  // devices.
   const host = givenOrVariable(undefined, 'SLUICE_HOST') ?? hostname()
   const name = toStorableText(options.name ?? `${hostname()}-${process.pid}`, 200)
   let worker: Worker | undefined
@@ -182,7 +187,7 @@ const POOL_OPTIONS = optionNames<NonNullable<WorkOptions['pool']>>({
   maxMemoryBytes: true,
 })
 
-/** The capacity, if one is given. */
+/** Returns the capacity, if it was given. */
 function checkWorkOptions(options: WorkOptions): number | undefined {
   checkOptions(options, WORK_OPTIONS, 'options')
   const { capacity, name, labels, tasks, pool, workdirRoot } = options
@@ -206,13 +211,13 @@ function checkPool(value: unknown, name: string): string {
   throw invalidArgument(name, value, `the name of a pool: ${NAME_RULE}`)
 }
 
-/** @throws {SluiceError} `INVALID_ARGUMENT` also for what the environment says. */
+/** @throws {SluiceError} `INVALID_ARGUMENT`, also for invalid values of the environment. */
 function poolOf(given: string | undefined): string | null {
   const name = given ?? process.env.SLUICE_POOL
   return name === undefined || name === '' ? null : checkPool(name, 'SLUICE_POOL')
 }
 
-/** Those of whoever started it: JSON. */
+/** The labels that the provisioner set in the environment, as JSON. */
 function labelsOf(text = ''): object {
   if (text === '') return {}
   const expected = 'an object of texts, numbers and booleans, as JSON'
@@ -248,7 +253,7 @@ function selectTasks(
   return new Map([...all].filter(([name]) => names.includes(name)))
 }
 
-/** How models are loaded, by name. */
+/** The load and unload hooks of models, by name. */
 function hooksOf(tasks: ReadonlyMap<string, AnyTask>): ReadonlyMap<string, AnyModel> {
   const byName = new Map<string, AnyModel>()
   for (const { hooks } of tasks.values()) {
@@ -256,7 +261,7 @@ function hooksOf(tasks: ReadonlyMap<string, AnyTask>): ReadonlyMap<string, AnyMo
     if ((byName.get(hooks.name) ?? hooks) !== hooks)
       throw new SluiceError(
         'INVALID_ARGUMENT',
-        `two models are named ${JSON.stringify(hooks.name)}: make one with model() and give it to all its tasks`,
+        `two models are named ${JSON.stringify(hooks.name)}; create one with model() and use it in all its tasks`,
       )
     byName.set(hooks.name, hooks)
   }
@@ -282,7 +287,7 @@ interface TaskUser {
 }
 
 /**
- * The accounts of tasks whose programs run as another user, with a root for the workdirs of each account.
+ * Finds the accounts of tasks whose programs run as another user, and creates a workdir root for each account.
  *
  * @throws {SluiceError} `EXEC_USER_UNAVAILABLE`; `WORKER_BROKEN`.
  */
@@ -320,8 +325,8 @@ async function prepareUser(
   await workdirs.close()
   throw new SluiceError(
     'EXEC_USER_UNAVAILABLE',
-    `task ${JSON.stringify(task)} runs as user ${JSON.stringify(name)}, who cannot enter ${workdirs.path}, where its workdirs are made. ` +
-      'Open the folders above to that user, or choose another place with TMPDIR or the option workdirRoot',
+    `task ${JSON.stringify(task)} runs as user ${JSON.stringify(name)}, who cannot enter ${workdirs.path}, where its workdirs are created. ` +
+      'Give that user access to the parent folders, or choose another location with TMPDIR or the option workdirRoot',
   )
 }
 

@@ -13,23 +13,28 @@ export interface SubmitOptions {
   readonly key?: string
   /** Higher first. Default: the task's. */
   readonly priority?: number
-  /** Runs in this lane instead of the task's. */
+  /** The lane to run in, instead of the task's. */
   readonly lane?: string
-  /** Not before this time (a Date), or after this long. */
+  /** The earliest start: a time (a Date), or a delay. */
   readonly runAt?: Date | Duration
-  /** Must have started this long after it could; else it fails. `none`: it may wait for ever, whatever its task says. */
+  /**
+   * How long after it becomes ready the job must have started, or it fails. `none` overrides the task's deadline with
+   * no limit.
+   */
   readonly deadline?: Duration | 'none' | null
-  /** Up to 50 words to find it by. */
+  /** Up to 50 tags to find it by. */
   readonly tags?: readonly string[]
-  /** The id of a job that this one is submitted in place of, after an edit: both name each other. */
+  /** The id of a job that this one replaces after an edit. Each refers to the other. */
   readonly resubmitOf?: string
-  /** Whose job it is, and of whose keys over HTTP. Default: the `actor` of the program, else its user and machine. */
+  /**
+   * The owner of the job and of its keys over HTTP. Default: the `actor` of the program, or else its user and machine.
+   */
   readonly submittedBy?: string
 }
 
-/** Options of `submitMany`: the same for all, but for what `each` says. */
+/** Options of `submitMany`: they apply to all jobs, except where `each` overrides them. */
 export interface BulkOptions<Input = unknown> extends SubmitOptions {
-  /** The options of one job, over the others: `(input) => ({ key: input.id })`. */
+  /** Options of one job, which override the others: `(input) => ({ key: input.id })`. */
   readonly each?: (input: Input, index: number) => SubmitOptions
   readonly transaction?: TransactionLike
 }
@@ -49,9 +54,9 @@ export const OPTIONS_OF_SUBMIT = [...OWN_OPTIONS, 'transaction']
 const OPTIONS_OF_SUBMIT_MANY = [...OPTIONS_OF_SUBMIT, 'each']
 
 /**
- * The options of every job of a bulk submission.
+ * Returns the options of each job of a bulk submission.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` for options that do not exist, now or when `each` gives them.
+ * @throws {SluiceError} `INVALID_ARGUMENT` for unknown options, either now or when `each` returns them.
  */
 export function optionsOfEach<Input>(
   options: BulkOptions<Input>,
@@ -67,13 +72,13 @@ export function optionsOfEach<Input>(
   }
 }
 
-/** A longer wait given as a number is a point in time that was meant to be a Date. */
+/** A larger number is more likely a point in time that should be a Date than a delay. */
 const MAX_DELAY_MS = 10 * 366 * 86_400_000
 
 /**
- * One job for `sluice.submit_v1`.
+ * Creates one submission for `sluice.submit_v1`.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming the option; `NOT_STORABLE` for the input.
+ * @throws {SluiceError} `INVALID_ARGUMENT`, which names the option; `NOT_STORABLE` for the input.
  */
 export function toSubmission(
   task: string,
@@ -111,7 +116,7 @@ export function toSubmission(
 }
 
 /**
- * Whose job it is to be, where the options say so.
+ * Returns the owner that the options name.
  *
  * @throws {SluiceError} `INVALID_ARGUMENT`.
  */
@@ -120,12 +125,12 @@ export function ownerOf({ submittedBy }: SubmitOptions): string | undefined {
   return toStorableText(checkText(submittedBy, 'submittedBy', { max: MAX_OWNER }), MAX_OWNER)
 }
 
-/** The same with what it is submitted under, for traces. */
+/** Adds the trace context. */
 export function traced(submission: Submission, kept: string | undefined): Submission {
   return kept === undefined ? submission : withField(submission, 'trace', JSON.stringify(kept))
 }
 
-/** The same with one more field. @param json JSON text. */
+/** Adds one field. @param json JSON text. */
 export function withField(submission: Submission, name: string, json: string): Submission {
   return { ...submission, fields: withMember(submission.fields, name, json), isPlain: false }
 }
@@ -141,7 +146,7 @@ function instant(value: Date): string {
   return value.toISOString()
 }
 
-/** The clock here may be wrong: only what is a day ahead of it is certain to lie in the future. */
+/** This machine's clock may be wrong, so only a time that is a day ahead of it is certain to be in the future. */
 function lateness(runAt: Date | Duration | undefined): Submission['later'] {
   if (runAt === undefined) return undefined
   const ms = runAt instanceof Date ? runAt.getTime() - Date.now() - 86_400_000 : parseDuration(runAt, 'runAt')
@@ -177,7 +182,7 @@ function delay(runAt: Duration): number {
   if (ms <= MAX_DELAY_MS) return ms
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `runAt: ${ms} ms is more than ten years away; a number is a wait in milliseconds, give a Date for a point in time`,
+    `runAt: ${ms} ms is more than ten years away; a number is a delay in milliseconds. Use a Date for a point in time`,
   )
 }
 

@@ -2,11 +2,12 @@ import { isFullBatch, lengthOf, type Submission } from '../engine/submit/submitt
 import { SluiceError } from '../errors.ts'
 
 /**
- * Sends many submissions in parts, as large as one insert may be. One part is on its way while the next is made ready.
+ * Sends submissions in batches of the largest size that one insert supports. The next batch is prepared while one is
+ * in flight.
  *
- * @param make Not asynchronous where it need not be: bulk submission is hot.
- * @returns what `send` gave, in the order of the inputs.
- * @throws what `make` or `send` throws, with how many of the first inputs had been stored in `details.stored`.
+ * @param make Synchronous where possible, because bulk submission is hot.
+ * @returns the results of `send`, in the order of the inputs.
+ * @throws what `make` or `send` throws, with the number of inputs stored before it in `details.stored`.
  */
 export async function submitInParts<Input, Stored>(
   inputs: Iterable<Input>,
@@ -22,7 +23,7 @@ export async function submitInParts<Input, Stored>(
     sending = send(part).then((answers) => {
       for (const answer of answers) stored.push(answer)
     })
-    sending.catch(() => {}) // awaited later; until then its failure is no unhandled one
+    sending.catch(() => {}) // awaited later; until then its failure must not count as unhandled
     part = []
     characters = 0
   }
@@ -40,7 +41,7 @@ export async function submitInParts<Input, Stored>(
     await sending
     return stored
   } catch (error) {
-    await sending.catch(() => {}) // what is on its way may yet be stored
+    await sending.catch(() => {}) // the batch in flight may still be stored
     throw tellStored(error, stored.length)
   }
 }

@@ -10,18 +10,19 @@ import type { TaskRecord } from '../model/task-record.ts'
 import { type AnyTask, commonOptions } from '../worker/task.ts'
 import { checkExpressions } from './check-uses.ts'
 
-/** The tasks of a program: those in its code with the file's options over them, and the file's own programs. */
+/** The tasks of a program: those in its code, with the options of the file applied, and the programs of the file. */
 export class TaskSet {
   readonly byName: ReadonlyMap<string, AnyTask>
-  /** Tasks of which the file has settings, and neither file nor code the task. Nothing here runs them. */
+  /** Tasks that the file has settings for, but that neither file nor code defines. This process cannot run them. */
   readonly elsewhere: ReadonlySet<string>
   readonly others: boolean
   readonly #laneFrom = new Map<string, 'file' | 'code' | null>()
 
   /**
-   * @param others Whether the file may have settings of tasks that are not here. A process without code, a server for one,
-   *   cannot know what library workers bring.
-   * @throws {SluiceError} `INVALID_CONFIG` with each setting that cannot work and where it is written; `INVALID_ARGUMENT`.
+   * @param others Whether the file may have settings of tasks that are not defined here. A process without code, such
+   * as
+   *   a server, cannot know the tasks of other workers.
+   * @throws {SluiceError} `INVALID_CONFIG` with each invalid setting and its position; `INVALID_ARGUMENT`.
    */
   constructor(
     code: readonly AnyTask[],
@@ -61,14 +62,15 @@ export class TaskSet {
     for (const [name, task] of byName) {
       const inCode = inOptions.get(name) ?? task.lane
       byName.set(name, { ...task, lane: inFile.get(name) ?? inCode ?? 'default' })
-      // A file that names no lane for the task says default, so that taking a task out of a file takes effect.
+      // If the file does not mention the task, it gets the default lane, so that removing a task from the file has an
+      // effect.
       const byFile = inFile.has(name) || (inCode === undefined && file?.file !== undefined)
       this.#laneFrom.set(name, byFile ? 'file' : inCode !== undefined ? 'code' : null)
     }
     this.byName = byName
   }
 
-  /** What the database keeps of them. */
+  /** The tasks as the database stores them. */
   records(defaultDeadlineMs: number | null): TaskRecord[] {
     return [...this.byName.values()].map((task) => ({
       name: task.name,
@@ -154,12 +156,12 @@ function withOptions(name: string, code: AnyTask | undefined, options: TaskConfi
   }
 }
 
-/** Whether some amount of it depends on the input. */
+/** Whether some amount depends on the input. */
 export function isExpressed({ uses = {}, perJob = {} }: Pick<AnyTask, 'uses' | 'perJob'>): boolean {
   return [...Object.values(uses), ...Object.values(perJob)].some(isExpression)
 }
 
-/** What the file says over what the code says, key by key. */
+/** Combines the amounts of code and file, key by key. The file wins. */
 function merged(code: AnyTask['uses'], file: AnyTask['uses']): AnyTask['uses'] {
   const both = { ...code, ...file }
   return Object.keys(both).length === 0 ? undefined : both

@@ -4,12 +4,14 @@ import { suggest } from '../model/suggest.ts'
 import type { TaskSet } from './task-set.ts'
 import type { WorkflowSet } from './workflow-set.ts'
 
-/** Something a file says about a task that is not here: right where another program brings it, else a slip. */
+/**
+ * Settings of a file for a task that this program lacks: correct if another program has the task, otherwise a mistake.
+ */
 export interface TaskOfOtherProgram extends Problem {
   readonly task: string
 }
 
-/** What a process without code has to take on trust, each with its place and what it means. */
+/** Lists what a process without code cannot verify, with its position and meaning. */
 export function findTasksOfOtherPrograms(
   file: LoadedConfig | undefined,
   tasks: Pick<TaskSet, 'byName' | 'elsewhere'>,
@@ -30,7 +32,7 @@ export function findTasksOfOtherPrograms(
         'key',
         task,
         here,
-        'has no exec, and no code here has the task: what is said of it applies in programs that have its code and this file',
+        'has no exec and is not defined in this program; its settings apply to programs that have its code and this file',
       ),
     ),
     ...workflows.missing.map(({ path, task }) =>
@@ -39,13 +41,13 @@ export function findTasksOfOtherPrograms(
         'value',
         task,
         [...here, ...tasks.elsewhere],
-        `no task ${task} is here: the workflow can be submitted once a worker has brought it`,
+        `task ${task} is not defined here; the workflow can be submitted once a worker has registered the task`,
       ),
     ),
   ]
 }
 
-/** In one line: where it is written, and what it means. */
+/** Formats position and meaning in one line. */
 export function formatElsewhere({ path, place, message }: TaskOfOtherProgram): string {
   return place === undefined ? `${path}: ${message}` : `${formatPlace(place)}: ${path}: ${message}`
 }

@@ -2,11 +2,11 @@ import type { Queryable, Row, Statement } from '../db/database.ts'
 import { SluiceError } from '../errors.ts'
 
 /**
- * The caller's transaction: a job submitted with it is stored if and only if it commits.
+ * The caller's transaction. A job submitted with it is stored if and only if it commits.
  *
  * A client of `pg` between BEGIN and COMMIT, a transaction of Drizzle (driver `node-postgres`), Kysely or Knex, or a
- * function that runs one statement in the transaction and gives its rows. That function fits any other library; with
- * Prisma it is `(text, values) => tx.$queryRawUnsafe(text, ...values)`.
+ * function that runs one statement in the transaction and returns its rows. The function supports any other library;
+ * with Prisma, it is `(text, values) => tx.$queryRawUnsafe(text, ...values)`.
  */
 export type TransactionLike =
   | PgClient
@@ -15,37 +15,37 @@ export type TransactionLike =
   | KnexTransaction
   | RunStatement
 
-/** Runs a statement with `$1`, `$2`, ... in it. Gives the rows, or an object that has them as `rows`. */
+/** Runs a statement with the parameters `$1`, `$2`, ... Returns the rows, or an object that has them as `rows`. */
 export type RunStatement = (text: string, values: unknown[]) => Promise<unknown>
 
-/** `Client` and `PoolClient` of `pg`, and what looks like them. */
+/** `Client` and `PoolClient` of `pg`, and compatible objects. */
 export interface PgClient {
   query(text: string, values: unknown[]): Promise<{ rows: unknown[] }>
 }
 
-/** What `db.transaction(async (tx) => ...)` of Drizzle gives. */
+/** What `db.transaction(async (tx) => ...)` of Drizzle passes. */
 export interface DrizzleTransaction {
   readonly _: { readonly session: unknown }
   rollback(): unknown
 }
 
-/** What `db.transaction().execute(async (trx) => ...)` of Kysely gives. */
+/** What `db.transaction().execute(async (trx) => ...)` of Kysely passes. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean
   executeQuery(query: never): Promise<{ rows: unknown[] }>
 }
 
-/** What `knex.transaction(async (trx) => ...)` of Knex gives. */
+/** What `knex.transaction(async (trx) => ...)` of Knex passes. */
 export interface KnexTransaction {
   readonly isTransaction?: boolean
   raw(text: string, values: never): PromiseLike<unknown>
 }
 
 /**
- * Runs Sluice's statements on the caller's transaction.
+ * Runs Sluice's statements in the caller's transaction.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` for what is no transaction, a pool or a whole database object included:
- *   on those a job would be stored whatever becomes of the transaction.
+ * @throws {SluiceError} `INVALID_ARGUMENT` for anything else, including a pool or a database object,
+ *   which would store the job independently of the transaction.
  */
 export function toQueryable(transaction: TransactionLike): Queryable {
   const run = runnerOf(transaction)
@@ -69,7 +69,7 @@ function runnerOf(transaction: unknown): RunStatement {
   if (isDrizzle(transaction)) {
     if (typeof transaction.rollback !== 'function') throw noTransaction('the Drizzle database itself', 'tx')
     const { client } = transaction._.session as { client?: unknown }
-    if (!isPg(client)) throw unsupportedTransaction('this driver of Drizzle is not known; with another one')
+    if (!isPg(client)) throw unsupportedTransaction('this Drizzle driver is not supported; with another one')
     return (text, values) => client.query(text, values)
   }
   if (isPg(transaction)) {
@@ -77,18 +77,21 @@ function runnerOf(transaction: unknown): RunStatement {
     if (isIdle(transaction))
       throw new SluiceError(
         'INVALID_ARGUMENT',
-        'transaction: this client is in no transaction, so the job would be stored whatever follows: send BEGIN first',
+        'transaction: this client is not in a transaction, so the job would be stored immediately; send BEGIN first',
       )
     return (text, values) => transaction.query(text, values)
   }
-  throw unsupportedTransaction('this is no transaction that Sluice knows;')
+  throw unsupportedTransaction('this transaction is not of a supported kind;')
 }
 
 function isPg(value: unknown): value is PgClient {
   return typeof value === 'object' && value !== null && 'query' in value && typeof value.query === 'function'
 }
 
-/** Between two transactions, as far as a newer pg knows. A BEGIN that is still on its way is none of its answers yet. */
+/**
+ * Whether the client is between transactions, as far as newer versions of pg report it. A BEGIN in flight does not
+ * count yet.
+ */
 function isIdle(client: PgClient): boolean {
   const { getTransactionStatus, readyForQuery } = client as {
     getTransactionStatus?: () => unknown
@@ -110,7 +113,7 @@ function isDrizzle(value: unknown): value is DrizzleTransaction {
   return typeof value._ === 'object' && value._ !== null && 'session' in value._
 }
 
-/** Knex numbers placeholders itself, and puts the statement in front of every error's message. */
+/** Knex numbers placeholders itself, and prefixes every error's message with the statement. */
 async function runOnKnex(trx: KnexTransaction, text: string, values: readonly unknown[]): Promise<unknown> {
   const order: unknown[] = []
   const marked = text.replaceAll('?', '\\?').replace(/\$(\d+)/g, (_, number: string) => {
@@ -129,7 +132,7 @@ async function runOnKnex(trx: KnexTransaction, text: string, values: readonly un
 }
 
 function runOnKysely(trx: KyselyTransaction, text: string, values: readonly unknown[]): Promise<unknown> {
-  // What `CompiledQuery.raw(text, values)` makes.
+  // The object that `CompiledQuery.raw(text, values)` creates.
   const query = {
     sql: text,
     parameters: values,
@@ -145,20 +148,20 @@ function rowsOf(result: unknown): unknown[] {
     return result.rows
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    'transaction: the statement did not give back rows: the function must return them, or an object with `rows`',
+    'transaction: the function did not return rows: it must return them, or an object with `rows`',
   )
 }
 
 function noTransaction(what: string, instead: string): SluiceError {
   return new SluiceError(
     'INVALID_ARGUMENT',
-    `transaction: ${what} is no transaction: give the \`${instead}\` that yours runs on`,
+    `transaction: ${what} is not a transaction; pass the \`${instead}\` of your transaction`,
   )
 }
 
 function unsupportedTransaction(what: string): SluiceError {
   return new SluiceError(
     'INVALID_ARGUMENT',
-    `transaction: ${what} give a client of pg, a transaction of Drizzle, Kysely or Knex, or a function (text, values) => rows`,
+    `transaction: ${what} pass a client of pg, a transaction of Drizzle, Kysely or Knex, or a function (text, values) => rows`,
   )
 }

@@ -5,13 +5,13 @@ import { withField } from './submission.ts'
 import { isExpressed } from './task-set.ts'
 
 /**
- * The submission with what its job draws, where that depends on the input. Other tasks are left alone.
+ * Adds the amounts that the job uses, if they depend on the input.
  *
- * @throws {SluiceError} `EXPRESSION_FAILED` or `INVALID_INPUT`, naming task and budget.
+ * @throws {SluiceError} `EXPRESSION_FAILED` or `INVALID_INPUT`, which names task and budget.
  */
 export function withUses(submission: Submission, task: AnyTask | undefined): Submission {
   if (task?.uses === undefined || !isExpressed(task)) return submission
-  // As the database will have it: a Date is text by now.
+  // Evaluated on the stored form, in which a Date is already text.
   const input: unknown = JSON.parse(submission.input)
   const uses = JSON.stringify(resolveUses(task.name, task.uses, task.perJob, input))
   return withField(submission, 'uses', uses)

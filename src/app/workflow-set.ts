@@ -12,18 +12,21 @@ import type { AnyWorkflow } from '../workflow/define/runnable.ts'
 import { tasksOf } from '../workflow/graph.ts'
 import type { TaskSet } from './task-set.ts'
 
-/** The workflows of a program, those in its code and those of its config file, checked and ready to be made known. */
+/** The validated workflows of a program, from its code and its config file. */
 export class WorkflowSet {
   readonly names: ReadonlySet<string>
   readonly records: readonly WorkflowRecord[]
-  /** Steps of the file whose tasks are not here. Their workflows can be submitted once somebody has brought them. */
+  /**
+   * Steps of the file whose tasks are not defined here. Their workflows can be submitted once another program has
+   * registered the tasks.
+   */
   readonly missing: readonly MissingTask[]
 
   /**
-   * @param code Those they run as sub-workflows are added to them.
-   * @param tasks Where its file may have settings of tasks that are not here, steps of the file may run such tasks.
-   * @throws {SluiceError} `INVALID_CONFIG` with every problem of every definition, and where it is written;
-   *   `INVALID_ARGUMENT` when two things have one name.
+   * @param code Sub-workflows are added to them.
+   * @param tasks If its file may have settings of other programs' tasks, steps of the file may run such tasks.
+   * @throws {SluiceError} `INVALID_CONFIG` with every problem of every definition and its position;
+   *   `INVALID_ARGUMENT` when two things have the same name.
    */
   constructor(
     code: readonly AnyWorkflow[],
@@ -79,16 +82,16 @@ function withThoseTheyRun(workflows: readonly AnyWorkflow[]): ReadonlySet<AnyWor
       throw new SluiceError('INVALID_ARGUMENT', `workflow ${each.name} is listed twice: remove one`)
     found.add(each)
   }
-  // The set grows while it is walked.
+  // The set grows while it is iterated.
   for (const { uses } of found) for (const used of uses?.workflows ?? []) found.add(used)
   return found
 }
 
-/** Steps run tasks by name. A task that was given as such must be the one that the program has by that name. */
+/** Steps refer to tasks by name. A task object in a step must be the task that the program has under that name. */
 function checkTasks({ name, uses }: AnyWorkflow, tasks: ReadonlyMap<string, AnyTask>): void {
   for (const task of uses?.tasks ?? []) {
     const known = tasks.get(task.name)
-    // The program's tasks are copies, with the options of lanes and files in them.
+    // The program's tasks are copies with the options of lanes and files applied.
     if (known?.run === task.run) continue
     const what =
       known === undefined
@@ -96,7 +99,7 @@ function checkTasks({ name, uses }: AnyWorkflow, tasks: ReadonlyMap<string, AnyT
         : 'but another task of that name is among the tasks'
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `workflow ${name} runs task ${task.name}, ${what} given to sluice(): add it there`,
+      `workflow ${name} runs task ${task.name}, ${what} passed to sluice(); add it there`,
     )
   }
 }

@@ -17,20 +17,20 @@ export type CreatedKey = Dated<CreatedKeyBody>
 export type RevokedKey = Dated<RevokedKeyBody>
 export type Role = Dated<RoleBody>
 export type AuditPage = Dated<AuditList>
-/** Who somebody is and what they may do. */
+/** A session of a caller, with its permissions. */
 export type Session = Dated<SessionBody>
 
-/** What to look for in the audit, with dates for moments. */
+/** The filter of the audit log, with dates as `Date`. */
 export type AuditFilter = Omit<Dated<AuditQuery>, 'before' | 'limit'>
 
 export interface RevokeOptions {
-  /** Disables the schedules of its owner too, also where the owner has other keys. They are kept. */
+  /** Also disables the schedules of the key's owner, even if the owner has other keys. They are kept. */
   readonly withSchedules?: boolean
 }
 
 const PAGE = 1000
 
-/** Sessions; and keys, roles and the audit, for whoever has `access:manage`. */
+/** Sessions; and for callers with `access:manage`, keys, roles and the audit log. */
 export class AccessClient {
   readonly #link: Link
 
@@ -39,12 +39,12 @@ export class AccessClient {
     this.#link = link
   }
 
-  /** Opens a session in a browser, whose cookie travels from then on by itself. A token is good for one. */
+  /** Opens a session in a browser, which then sends its cookie automatically. A token is valid for one session. */
   async signIn(secret: { readonly key: string } | { readonly token: string }): Promise<Session> {
     return dated(SessionBody, await this.#link.call<SessionBody>('POST', '/session', { body: secret }))
   }
 
-  /** Whose key or session this is, and what it may do; of a session with the `csrfToken` that changes need. */
+  /** The owner and permissions of this key or session. For a session, also the `csrfToken` that changes need. */
   async session(): Promise<Session> {
     return dated(SessionBody, await this.#link.call<SessionBody>('GET', '/session'))
   }
@@ -54,7 +54,7 @@ export class AccessClient {
     await this.#link.call('DELETE', '/session')
   }
 
-  /** All keys, revoked and expired ones included. */
+  /** All keys, including revoked and expired ones. */
   async listKeys(): Promise<Key[]> {
     const found: Key[] = []
     let after: string | undefined
@@ -67,18 +67,21 @@ export class AccessClient {
     return found
   }
 
-  /** Makes a key. The answer is the only time it is shown. */
+  /** Creates a key. It is shown only once, in the result. */
   async createKey(wanted: NewKeyBody): Promise<CreatedKey> {
     return dated(CreatedKeyBody, await this.#link.call<CreatedKeyBody>('POST', '/keys', { body: wanted }))
   }
 
-  /** Changes what the workers of a key may run, at once and on every server. What is left out stays. */
+  /**
+   * Changes what the key's workers may run, immediately and on every server. Fields that are left out keep their
+   * value.
+   */
   async changeKey(id: string, change: KeyChangeBody): Promise<Key> {
     const path = `/keys/${segment(id, 'id')}`
     return dated(KeyBody, await this.#link.call<KeyBody>('PATCH', path, { body: change }))
   }
 
-  /** Revokes a key, at once and on every server. `withSchedules` disables the schedules of its owner too. */
+  /** Revokes a key, immediately and on every server. `withSchedules` also disables the schedules of its owner. */
   async revokeKey(id: string, { withSchedules = false }: RevokeOptions = {}): Promise<RevokedKey> {
     const query = withSchedules ? { withSchedules } : {}
     const path = `/keys/${segment(id, 'id')}`
@@ -89,12 +92,12 @@ export class AccessClient {
     return dated(RoleList, await this.#link.call<RoleList>('GET', '/roles')).roles
   }
 
-  /** Makes a role of permissions that the caller has. */
+  /** Creates a role from permissions that the caller has. */
   async createRole(name: string, permissions: readonly string[]): Promise<Role> {
     return dated(RoleBody, await this.#link.call<RoleBody>('POST', '/roles', { body: { name, permissions } }))
   }
 
-  /** Changes what a role allows, for all keys that have it. */
+  /** Changes the permissions of a role, for all keys that have it. */
   async changeRole(name: string, permissions: readonly string[]): Promise<Role> {
     const path = `/roles/${segment(name, 'name')}`
     return dated(RoleBody, await this.#link.call<RoleBody>('PATCH', path, { body: { permissions } }))
@@ -105,7 +108,9 @@ export class AccessClient {
     await this.#link.call('DELETE', `/roles/${segment(name, 'name')}`)
   }
 
-  /** A page of the audit, the newest first. It may be short, even empty, and yet be followed: go on from `next`. */
+  /**
+   * A page of the audit log, newest first. A page may be short or empty although more follow: continue from `next`.
+   */
   async readAudit(
     filter: AuditFilter = {},
     page: { readonly before?: string | undefined; readonly limit?: number | undefined } = {},

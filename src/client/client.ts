@@ -64,22 +64,22 @@ export type Fleet = Dated<FleetBody>
 export type Pool = Dated<PoolBody>
 export type Worker = Omit<Dated<StatusBody>['workers'][number], 'jobs'>
 export type Schedule = Dated<ScheduleBody>
-/** Tasks that operators moved, and lanes they deleted. */
+/** Tasks that operators have moved, and lanes that they have deleted. */
 export type LaneOverrides = Dated<LaneOverridesBody>
 export type LaneChange = Dated<LaneChangesBody>['changes'][number]
 export type Firing = Dated<FiringList>['firings'][number]
 
-/** A job with what is below it. */
+/** A job with its descendants. */
 export interface Tree extends Omit<Dated<TreeBody>, 'children'> {
   readonly children: readonly Tree[]
 }
 
-/** Why a job waits. Of the job itself only what goes with that. */
+/** Why a job waits, with only the fields of the job that concern this. */
 export interface Why extends Omit<Dated<WhyBody>, 'id' | 'status' | 'deadlineAt'> {
   readonly job: Pick<Job, 'id' | 'status' | 'deadlineAt'>
 }
 
-/** Which jobs to list: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
+/** Which jobs to list: those that match every given field. A time is a `Date` or a text in ISO 8601. */
 export interface JobFilter extends Omit<ListQuery, 'status' | 'cursor' | Moment> {
   readonly status?: readonly JobStatus[]
   readonly submittedFrom?: Date | string
@@ -88,19 +88,22 @@ export interface JobFilter extends Omit<ListQuery, 'status' | 'cursor' | Moment>
   readonly finishedTo?: Date | string
 }
 
-/** Which jobs are meant: those that match every field given. */
+/** Selects the jobs that match every given field. */
 export type JobCriteria = Omit<JobFilter, 'before' | 'limit'>
 
-/** What became of the jobs that a filter found; `refused` are the first hundred that could not be changed. */
+/**
+ * The result of an action on the jobs that match a filter. `refused` has the first hundred jobs that could not be
+ * changed.
+ */
 export interface ManyDone {
   readonly matched: number
   readonly changed: number
   readonly refused: readonly { readonly id: string; readonly code: string; readonly detail: string }[]
-  /** Of a retry: what runs again, or would in a dry run. */
+  /** For a retry: what runs again, or would run again in a dry run. */
   readonly reruns?: Reruns
 }
 
-/** How far an action on many jobs has come. */
+/** The progress of an action on many jobs. */
 export interface ManyProgress {
   readonly matched: number
   readonly changed: number
@@ -108,9 +111,9 @@ export interface ManyProgress {
 }
 
 interface ManyOptions {
-  /** Only counts. */
+  /** Only counts jobs, without changing them. */
   readonly dryRun?: boolean
-  /** Told after each part of the work: every 20 s at the latest. */
+  /** Called after each part of the work, at least every 20 s. */
   readonly onProgress?: (done: ManyProgress) => void
 }
 
@@ -120,53 +123,52 @@ type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
 
 export interface SubmitOptions
   extends Readonly<Omit<SubmitBody, 'task' | 'workflow' | 'name' | 'input' | 'runAt' | 'tags'>> {
-  /** Not before this time (a Date), or after this long. */
+  /** The earliest start: a time (a Date), or a delay. */
   readonly runAt?: Date | string | number
   readonly tags?: readonly string[]
-  /** Makes it safe to repeat within 24 h: a repeat gets the first answer. */
+  /** Makes a request safe to repeat within 24 h: a repeat gets the first response. */
   readonly idempotencyKey?: string
 }
 
 /**
- * A program's door to Sluice through a server: the same methods as the library's `Sluice` has, with the same results.
- * Runs in browsers too.
+ * A connection to Sluice through a server, with the same methods and results as the library's `Sluice`. Runs in
+ * browsers too.
  *
- * Every method throws a `SluiceError` with the code and the words of the server; `SERVER_UNAVAILABLE` when there is no
- * server of Sluice at that address, after which nobody knows whether what was asked for has been done.
+ * Every method throws a `SluiceError` with the code and the message of the server. After `SERVER_UNAVAILABLE`, when no
+ * Sluice server responds at that address, it is unknown whether the request took effect.
  *
- * @example
- * const client = new SluiceClient({ server: 'https://sluice.example.com', key })
- * const job = await client.submit('resize', { url })
- * await job.result()
+ * @example const client = new SluiceClient({ server: 'https://sluice.example.com', key }) const job = await
+ * client.submit('resize', { url }) await job.result()
  */
 export class SluiceClient extends ViewClient {
   readonly #options: ServerOptions
-  /** Keys, roles and the audit. */
+  /** Keys, roles and the audit log. */
   readonly access: AccessClient
 
-  /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
+  /** @throws {SluiceError} `INVALID_ARGUMENT` for an invalid address or key. */
   constructor(options: ServerOptions) {
     super(new Link(options))
     this.#options = options
     this.access = new AccessClient(this.link)
   }
 
-  /** The same, with a reason that goes into the audit with whatever it changes: at most 500 characters. */
+  /** Returns a client that records a reason in the audit log with each of its changes. At most 500 characters. */
   because(reason: string): SluiceClient {
     const { headers, ...options } = this.#options
     const why = encodeURIComponent(reason)
     return new SluiceClient({ ...options, headers: () => ({ ...headers?.(), 'x-sluice-reason': why }) })
   }
 
-  /** What is at the other end, in words. */
+  /** Describes the server, for messages. */
   get address(): string {
     return this.link.address
   }
 
   /**
-   * Stores a job of a task, or a run of a workflow.
+   * Stores a job of a task or a workflow.
    *
-   * @throws {SluiceError} `TASK_NOT_FOUND`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at the
+   * @throws {SluiceError} `TASK_NOT_FOUND`; `KEY_CONFLICT`; `INVALID_INPUT`; `NOT_STORABLE`; `ADMISSION_REJECTED` at
+   * the
    *   ceiling, with `retryAfter` in seconds.
    */
   async submit<Result = unknown>(
@@ -194,7 +196,7 @@ export class SluiceClient extends ViewClient {
     return jobs.map(({ id, attached, readable }) => new SubmittedJob(this.link, id, attached, readable))
   }
 
-  /** A handle on a job submitted earlier, by whomever. */
+  /** Returns a handle for a job that was submitted earlier, by any program. */
   job<Result = unknown>(id: string): SubmittedJob<Jsonified<Result>> {
     return new SubmittedJob(this.link, checkJobId(id), false)
   }
@@ -203,7 +205,7 @@ export class SluiceClient extends ViewClient {
     return dated(JobBody, await this.get<JobBody>(jobPath(id)))
   }
 
-  /** Jobs that match every filter given, newest first, without their inputs and results; 50 unless `limit` says otherwise. */
+  /** Jobs that match every given filter, newest first, without inputs and results. 50 by default. */
   async listJobs(filter: JobFilter = {}): Promise<JobSummary[]> {
     const { limit = 50, before, ...rest } = filter
     const found: JobSummary[] = []
@@ -218,8 +220,8 @@ export class SluiceClient extends ViewClient {
   }
 
   /**
-   * One page of a list, newest first, with up to `limit` of 200 jobs. It may be short, even empty, and yet be followed: go
-   * on from `next` until that is `null`.
+   * One page of a list, newest first, with up to `limit` of 200 jobs. A page may be short or empty although more
+   * follow: continue from `next` until it is `null`.
    */
   async listJobsPage(filter: JobFilter = {}, cursor?: string): Promise<JobPage> {
     const query = { ...toListQuery(filter), cursor }
@@ -235,25 +237,26 @@ export class SluiceClient extends ViewClient {
     return dated(LogsBody, await this.get<LogsBody>(jobPath(id, '/logs'), { after, limit })).lines
   }
 
-  /** Every log line of a job, oldest first, until it has ended. A server that goes away is waited for. */
+  /** Every log line of a job, oldest first, until it has ended. Waits for a server that becomes unavailable. */
   async *followLogs(id: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<LogLine> {
     for await (const { event, data } of this.follow(id, options)) {
       const told = JSON.parse(data) as LogLineBody & { jobId?: string; status?: string }
       if (event === 'end' && told.status === 'deleted')
-        throw new SluiceError('JOB_NOT_FOUND', `there is no job ${id}`, { details: { jobId: id } })
+        throw new SluiceError('JOB_NOT_FOUND', `job ${id} does not exist`, { details: { jobId: id } })
       const { jobId: _, ...line } = told
       if (event === 'log') yield dated(LogLineBody, line)
     }
   }
 
-  /** What happens to a job, as it happens: the events of its stream, with `data` as JSON. Survives restarts of servers. */
+  /** The events of a job as they happen, with `data` as JSON. Continues across restarts of servers. */
   follow(id: string, options: FollowOptions = {}): AsyncGenerator<ServerEvent> {
     return followJob(this.link, checkJobId(id), options)
   }
 
   /**
-   * How the system stands, as it changes, for whoever has `workers:view`; and with `jobs` the first page of a list. At most
-   * four events a second, each with the whole of it. Survives restarts of servers; ends with the signal's reason.
+   * The state of the system as it changes, for callers with `workers:view`; with `jobs`, also the first page of a
+   * list. At most four events a second, each complete. Continues across restarts of servers and ends with the signal's
+   * reason.
    */
   live(
     options: StreamOptions & { readonly now?: boolean; readonly jobs?: JobFilter } = {},
@@ -263,14 +266,17 @@ export class SluiceClient extends ViewClient {
     return this.followLive(query, rest)
   }
 
-  /** What a job waits for, in words. */
+  /** Explains why a job is waiting. */
   async why(id: string): Promise<Why> {
     const body = dated(WhyBody, await this.get<WhyBody>(jobPath(id, '/why')))
     const { id: jobId, status, deadlineAt, ...rest } = body
     return { job: { id: jobId, status, deadlineAt }, ...rest }
   }
 
-  /** Ends a waiting job at once, asks one that a worker has to stop. Returns the state it is in now: `ready` if it is assigned and has not started. */
+  /**
+   * Cancels a waiting job at once, or asks the worker that has it to stop it. Returns the resulting state: `ready` if
+   * it is assigned and has not started.
+   */
   async cancel(id: string, reason?: string): Promise<'ready' | 'running' | 'cancelled'> {
     const query = { only: 'cancel', reason }
     const { status } = await this.link.call<RemovedJobBody>('DELETE', jobPath(id), { query })
@@ -286,13 +292,19 @@ export class SluiceClient extends ViewClient {
     await this.link.call('POST', jobPath(id, '/reject'), { body: { comment } })
   }
 
-  /** Of a job that waits, or of a workflow with its jobs that have not started. Requires `workers:manage`. */
+  /**
+   * Changes the priority of a waiting job, or of a workflow with its jobs that have not started. Requires
+   * `workers:manage`.
+   */
   async reprioritise(id: string, priority: number): Promise<void> {
     const path = `/admin/workers${jobPath(id, '/priority')}`
     await this.link.call('PATCH', path, { body: { priority } })
   }
 
-  /** Cancels all jobs that match; trees are meant as a whole. For whoever has `workers:manage`, as the next two. */
+  /**
+   * Cancels all matching jobs, including all jobs of matching workflows. Requires `workers:manage`, as do the next
+   * two.
+   */
   async cancelMany(
     filter: JobCriteria,
     options: ManyOptions & { readonly reason?: string } = {},
@@ -301,13 +313,13 @@ export class SluiceClient extends ViewClient {
     return this.#actOnMany({ action: 'cancel', filter: withTexts(filter), reason, dryRun }, onProgress)
   }
 
-  /** Runs all failed jobs again that match, jobs of one workflow together; cancelled ones where `status` names them. */
+  /** Runs all matching failed jobs again, jobs of one workflow together, and cancelled ones if `status` names them. */
   async retryMany(filter: JobCriteria, options: ManyOptions = {}): Promise<ManyDone> {
     const { dryRun, onProgress } = options
     return this.#actOnMany({ action: 'retry', filter: withTexts(filter), dryRun }, onProgress)
   }
 
-  /** Changes the priority of all waiting jobs and all workflows that match. */
+  /** Changes the priority of all matching waiting jobs and workflows. */
   async reprioritiseMany(
     filter: JobCriteria,
     priority: number,
@@ -318,42 +330,44 @@ export class SluiceClient extends ViewClient {
     return this.#actOnMany(body, onProgress)
   }
 
-  /** Changes how many children of a fan-out may be in flight while it runs; 0 pauses it. */
+  /** Changes how many children of a running fan-out may be in flight. 0 pauses it. */
   async resizeWindow(id: string, concurrency: number): Promise<WindowChangeBody> {
     return this.link.call('PATCH', jobPath(id, '/window'), { body: { concurrency } })
   }
 
-  /** Resumes a paused fan-out with the window it had before. */
+  /** Resumes a paused fan-out with its previous window. */
   async resumeWindow(id: string): Promise<WindowChangeBody> {
     return this.link.call('PATCH', jobPath(id, '/window'), { body: { resume: true } })
   }
 
-  /** Runs a job again that has ended; of a tree what failed, or a step and what follows from it. */
+  /** Runs an ended job again; in a tree, its failed jobs, or a step and the steps after it. */
   async retry(id: string, options: RetryBody = {}): Promise<RetriedBody> {
     return this.link.call('POST', jobPath(id, '/retry'), { body: options })
   }
 
-  /** Removes a finished job with all its traces. */
+  /** Deletes an ended job with all its data. */
   async remove(id: string): Promise<void> {
     await this.link.call('DELETE', jobPath(id), { query: { only: 'delete' } })
   }
 
-  /** A job with what is below it; wide fan-outs are folded. */
+  /** A job with its descendants. Wide fan-outs are folded. */
   async tree(id: string, options: { readonly depth?: number } = {}): Promise<Tree> {
     return toTree(await this.get<TreeBody>(jobPath(id, '/tree'), options))
   }
 
-  /** The steps of a workflow or group, what each needs, and the jobs they have become; also those not come to yet. */
+  /**
+   * The steps of a workflow or group, their dependencies and their jobs, including steps that have not been reached.
+   */
   async graph(id: string): Promise<Graph> {
     return dated(GraphBody, await this.get<GraphBody>(jobPath(id, '/graph')))
   }
 
-  /** A fan-out of any size in a few numbers: how each stretch of its children stands. At most `buckets` of them. */
+  /** Summarizes a fan-out of any size: the states of each range of its children, in at most `buckets` ranges. */
   async strip(id: string, options: { readonly buckets?: number } = {}): Promise<Strip> {
     return this.get(jobPath(id, '/strip'), options)
   }
 
-  /** The children of a job in their order from the place `from` on; go on with `next`. */
+  /** The children of a job in order, from index `from`. Continue with `next`. */
   async children(
     id: string,
     options: {
@@ -366,12 +380,15 @@ export class SluiceClient extends ViewClient {
     return dated(ChildrenBody, await this.get<ChildrenBody>(jobPath(id, '/children'), query))
   }
 
-  /** From a failure back to the root: what each level got and decided, and where inputs differ from good ones. */
+  /**
+   * Traces a failure back to the root: the input and decision at each level, and where inputs differ from successful
+   * ones.
+   */
   async trace(id: string): Promise<Trace> {
     return dated(TraceBody, await this.get<TraceBody>(jobPath(id, '/trace')))
   }
 
-  /** Every task and workflow that some program has made known; of tasks with their lane. */
+  /** Every registered task and workflow. Tasks have their lane. */
   async listTasks(): Promise<TaskList['tasks']> {
     return (await this.get<TaskList>('/tasks')).tasks
   }
@@ -380,49 +397,57 @@ export class SluiceClient extends ViewClient {
     return (await this.get<LaneList>('/admin/workers/lanes')).lanes.map(toLane)
   }
 
-  /** An operator's change, in the words of the config file: it stays, whatever files say, until `resetLane`. */
+  /**
+   * Changes a lane as an operator, with the fields of the config file: the change overrides files until `resetLane`.
+   */
   async setLane(name: string, change: LaneSource): Promise<Lane> {
     return toLane(await this.link.call('PATCH', lanePath(name), { body: change }))
   }
 
-  /** Undoes what operators changed of a lane: also that it was deleted, and which tasks they moved in and out of it. */
+  /** Reverts operators' changes of a lane, including its deletion and the tasks that were moved to or from it. */
   async resetLane(name: string): Promise<Lane> {
     return toLane(await this.link.call('POST', `${lanePath(name)}/reset`))
   }
 
-  /** Creates a lane, in the words of the config file, that no file declares. */
+  /** Creates a lane that no file declares, with the fields of the config file. */
   async createLane(name: string, given: LaneSource = {}): Promise<Lane> {
     return toLane(await this.link.call('POST', '/admin/workers/lanes', { body: { name, ...given } }))
   }
 
-  /** @param options.moveTo Where tasks and waiting jobs of a lane in use go. */
+  /** @param options.moveTo The lane to which the tasks and waiting jobs of a lane in use move. */
   async deleteLane(name: string, { moveTo }: { readonly moveTo?: string } = {}): Promise<void> {
     const query = moveTo === undefined ? '' : `?moveTo=${encodeURIComponent(moveTo)}`
     await this.link.call('DELETE', `${lanePath(name)}${query}`)
   }
 
-  /** Moves a task to another lane, whatever files and code say, until it is reset with `null`. */
+  /** Moves a task to another lane, overriding files and code. `null` resets it. */
   async moveTask(task: string, lane: string | null): Promise<TaskPlaceBody> {
     return this.link.call('PUT', `/admin/workers/tasks/${segment(task, 'task')}/lane`, { body: { lane } })
   }
 
-  /** Forgets a task or a workflow until a program makes it known again. Its jobs still run. A task that needs approval is refused. */
+  /**
+   * Removes a task or a workflow until a program registers it again. Its existing jobs still run. Fails for a task
+   * that needs approval.
+   */
   async deleteTask(name: string): Promise<void> {
     await this.link.call('DELETE', `/admin/workers/tasks/${segment(name, 'name')}`)
   }
 
-  /** Tasks that operators moved, and lanes they deleted. */
+  /** Tasks that operators have moved, and lanes that they have deleted. */
   async laneOverrides(): Promise<LaneOverrides> {
     const { overrides } = await this.get<LaneList>('/admin/workers/lanes')
     return dated(LaneOverridesBody, overrides)
   }
 
-  /** Budgets with their devices, what is held, loaded and comes next there; models, and what waits. */
+  /** Budgets with their devices, usage, loaded models and next placements, and what is waiting. */
   async budgets(): Promise<Budgets> {
     return dated(BudgetsBody, await this.get<BudgetsBody>('/admin/budgets'))
   }
 
-  /** An operator's change: it stays, whatever files say, until `resetBudget`. Less stops nothing that runs. */
+  /**
+   * Changes a budget as an operator: the change overrides files until `resetBudget`. A smaller amount stops no running
+   * job.
+   */
   async setBudget(name: string, change: BudgetChangeBody): Promise<Budget> {
     return toBudget(await this.link.call('PATCH', budgetPath(name), { body: change }))
   }
@@ -431,12 +456,12 @@ export class SluiceClient extends ViewClient {
     return toBudget(await this.link.call('POST', `${budgetPath(name)}/reset`))
   }
 
-  /** Removes a budget that has left the file. Refused while tasks use it. */
+  /** Deletes a budget that is no longer in the file. Fails while tasks use it. */
   async removeBudget(name: string): Promise<void> {
     await this.link.call('DELETE', budgetPath(name))
   }
 
-  /** Pools of workers, what overflows, and what was decided about it. */
+  /** Pools, their overflow, and the decisions about it. */
   async fleet(filter: FleetQuery = {}): Promise<Fleet> {
     const query = new URLSearchParams()
     if (filter.pool !== undefined) query.set('pool', filter.pool)
@@ -444,7 +469,7 @@ export class SluiceClient extends ViewClient {
     return dated(FleetBody, await this.get<FleetBody>(`/admin/fleet?${query}`))
   }
 
-  /** An operator's change to a pool: it stays, whatever files say, until `resetPool`. */
+  /** Changes a pool as an operator: the change overrides files until `resetPool`. */
   async setPool(name: string, change: PoolChangeBody): Promise<Pool> {
     return dated(PoolBody, await this.link.call<PoolBody>('PATCH', poolPath(name), { body: change }))
   }
@@ -453,12 +478,12 @@ export class SluiceClient extends ViewClient {
     return dated(PoolBody, await this.link.call<PoolBody>('POST', `${poolPath(name)}/reset`))
   }
 
-  /** How much may enter, and how far that is used. */
+  /** The admission limits and their usage. */
   async admission(): Promise<AdmissionBody> {
     return this.get('/admin/admission')
   }
 
-  /** An operator's change to what may enter: it stays, whatever files say, until `resetAdmission`. Nothing is stopped. */
+  /** Changes admission limits as an operator: the change overrides files until `resetAdmission`. No job is stopped. */
   async setAdmission(change: AdmissionChangeBody): Promise<AdmissionBody> {
     return this.link.call('PATCH', '/admin/admission', { body: change })
   }
@@ -467,7 +492,7 @@ export class SluiceClient extends ViewClient {
     return this.link.call('POST', '/admin/admission/reset')
   }
 
-  /** Workers with what they run, lanes, what waits, and the upkeep. */
+  /** Workers with their jobs, lanes, waiting jobs, and duties. */
   async status(): Promise<Dated<StatusBody>> {
     return dated(StatusBody, await this.get<StatusBody>('/admin/workers/status'))
   }
@@ -476,17 +501,20 @@ export class SluiceClient extends ViewClient {
     return (await this.status()).workers.map(({ jobs: _, ...worker }) => worker)
   }
 
-  /** Depth, oldest wait and obstacle per task and lane, as sampled within the last 2 s. */
+  /** Depth, oldest wait and obstacle of each task in each lane, sampled within the last 2 s. */
   async sampleQueues(): Promise<Dated<StatusBody>['queues']> {
     return (await this.status()).queues
   }
 
-  /** Tells the live workers of that name (`*`: any) with all of `labels` to take nothing new, or to take work again. Returns how many there are. */
+  /** Drains or undrains the live workers of that name (`*`: any) with all of `labels`. Returns their number. */
   async drainWorker(name: string, draining = true, labels: Labels = {}): Promise<number> {
     return this.#askWorkers(name, draining ? 'drain' : 'undrain', labels)
   }
 
-  /** Asks the live workers of that name (`*`: any) with all of `labels` to end: what runs may finish, the rest is handed back. Returns how many there are. */
+  /**
+   * Asks the live workers of that name (`*`: any) with all of `labels` to shut down: running jobs may finish, the rest
+   * are returned. Returns their number.
+   */
   async stopWorker(name: string, labels: Labels = {}): Promise<number> {
     return this.#askWorkers(name, 'stop', labels)
   }
@@ -502,13 +530,13 @@ export class SluiceClient extends ViewClient {
     return found
   }
 
-  /** When a schedule fires next, the first first: `count` times, 10 unless given, at most 100. */
+  /** The next firings of a schedule, earliest first: `count` of them, 10 by default, at most 100. */
   async nextFirings(name: string, count = 10): Promise<Date[]> {
     const body = await this.get<NextTicksBody>(schedulePath(name, '/next'), { count })
     return dated(NextTicksBody, body).ticks.map(({ at }) => at)
   }
 
-  /** What operators changed of a lane, newest first; go on with the last id as `before`. */
+  /** Operators' changes of a lane, newest first. Continue with the last id as `before`. */
   async laneChanges(
     name: string,
     options: { readonly before?: string; readonly limit?: number } = {},
@@ -525,7 +553,7 @@ export class SluiceClient extends ViewClient {
     return toSchedule(await this.link.call('POST', '/schedules', { body: { name, ...options } }))
   }
 
-  /** A change that stays, whatever files say, until `resetSchedule`. */
+  /** Changes a schedule as an operator: the change overrides files until `resetSchedule`. */
   async setSchedule(name: string, change: ScheduleOptions): Promise<Schedule> {
     return toSchedule(await this.link.call('PATCH', schedulePath(name), { body: change }))
   }
@@ -534,18 +562,21 @@ export class SluiceClient extends ViewClient {
     return toSchedule(await this.link.call('POST', schedulePath(name, '/reset')))
   }
 
-  /** Removes a schedule; jobs it has submitted stay. One that a file names comes back when that is next applied. */
+  /**
+   * Deletes a schedule. Jobs it has submitted remain. One that a file declares is created again when the file is next
+   * applied.
+   */
   async removeSchedule(name: string): Promise<void> {
     await this.link.call('DELETE', schedulePath(name))
   }
 
-  /** Submits a schedule's job now, disabled or not; its ticks come as before. */
+  /** Submits a schedule's job now, even if the schedule is disabled. Its ticks are not affected. */
   async fireSchedule(name: string): Promise<SubmittedJob> {
     const { id, attached } = await this.link.call<FiredBody>('POST', schedulePath(name, '/fire'))
     return new SubmittedJob(this.link, id, attached)
   }
 
-  /** What became of a schedule's ticks, newest first. */
+  /** The outcome of a schedule's ticks, newest first. */
   async listFirings(
     name: string,
     filter: { readonly before?: string; readonly limit?: number } = {},
@@ -553,7 +584,7 @@ export class SluiceClient extends ViewClient {
     return dated(FiringList, await this.get<FiringList>(schedulePath(name, '/firings'), filter)).firings
   }
 
-  /** A server answers after 20 s at the latest, with where to go on. */
+  /** A server responds within 20 s, with a cursor if there is more to do. */
   async #actOnMany(
     body: Readonly<Record<string, unknown>> & { readonly filter: object },
     onProgress?: (done: ManyProgress) => void,
@@ -561,7 +592,7 @@ export class SluiceClient extends ViewClient {
     const done = { matched: 0, changed: 0, refused: [] as ManyDone['refused'][number][] }
     let reruns: Reruns | undefined
     let cursor: string | null | undefined
-    // As the library: a filter without a field means all of them.
+    // As in the library, a filter without a field matches all jobs.
     const all = Object.values(body.filter).every((value) => value === undefined) || undefined
     while (cursor !== null) {
       const part: BulkActionAnswer = await this.link.call('POST', '/jobs/actions', {
@@ -607,7 +638,7 @@ function schedulePath(name: string, below = ''): string {
 
 function idempotent(key: string | undefined): Record<string, string> {
   if (key === undefined) return {}
-  // `fetch` refuses other characters as if there were no server.
+  // `fetch` fails on other characters as if the server were unreachable.
   if (/^[\x21-\x7e]{1,200}$/.test(key)) return { 'idempotency-key': key }
   throw invalidArgument('idempotencyKey', key, '1 to 200 printable ASCII characters without spaces')
 }
@@ -620,13 +651,13 @@ function toListQuery({ status, ...rest }: JobFilter): object {
   return { ...withTexts(rest), status: status?.join(',') }
 }
 
-/** Dates as the wire has them. @throws {SluiceError} `INVALID_ARGUMENT` for one that is none. */
+/** Converts dates to the wire format. @throws {SluiceError} `INVALID_ARGUMENT` for an invalid date. */
 function withTexts(fields: object): object {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
       if (!(value instanceof Date)) return [name, value]
       if (Number.isNaN(value.getTime()))
-        throw invalidArgument(name, value, 'a Date that is a time, such as new Date("2031-05-01T08:00:00Z")')
+        throw invalidArgument(name, value, 'a valid Date, such as new Date("2031-05-01T08:00:00Z")')
       return [name, value.toISOString()]
     }),
   )

@@ -1,7 +1,7 @@
-/** Fields that are moments. The wire has them as text; a test compares this with the schemas. */
+/** Fields that hold times. The wire has them as text; a test compares this with the schemas. */
 type Moment = `${string}At` | 'at' | 'since' | 'until'
 
-/** What the wire calls `T`, with dates for moments. */
+/** `T` of the wire, with times as dates. */
 export type Dated<T> = T extends readonly (infer Item)[]
   ? Dated<Item>[]
   : T extends object
@@ -10,7 +10,7 @@ export type Dated<T> = T extends readonly (infer Item)[]
 
 type OrDate<T> = T extends string ? Date : Dated<T>
 
-/** The parts of a schema that lead to moments. */
+/** The parts of a schema that lead to times. */
 interface Described {
   readonly format?: string
   readonly items?: Described
@@ -18,8 +18,8 @@ interface Described {
 }
 
 /**
- * Makes dates of the moments in an answer. The schema tells which texts are moments: inputs and results of jobs are
- * described by none, and stay as they are whatever is in them.
+ * Converts times in a response to dates. The schema identifies them, so inputs and results of jobs stay unchanged
+ * whatever they contain.
  */
 export function dated<T>(schema: object, value: T): Dated<T> {
   return revive(schema, value) as Dated<T>

@@ -3,17 +3,16 @@ import { type Link, segment } from './link.ts'
 import type { ServerEvent } from './read-events.ts'
 
 export interface FollowOptions extends StreamOptions {
-  /** With everything below the job. */
+  /** Includes everything below the job. */
   readonly tree?: boolean | undefined
-  /** False: states and progress only. */
+  /** If false: states and progress only. */
   readonly logs?: boolean | undefined
 }
 
 /**
- * The events of a job, from its first line to its end: nothing is missing and nothing comes twice, whichever servers go
- * away meanwhile.
+ * The events of a job, from its first line to its end. None is missing or repeated, even when servers go away.
  *
- * @throws {SluiceError} what the server refuses: `JOB_NOT_FOUND`, `UNAUTHENTICATED`, `FORBIDDEN`.
+ * @throws {SluiceError} the server's error: `JOB_NOT_FOUND`, `UNAUTHENTICATED`, `FORBIDDEN`.
  */
 export function followJob(link: Link, id: string, options: FollowOptions): AsyncGenerator<ServerEvent> {
   const { tree, logs, ...rest } = options

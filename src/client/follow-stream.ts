@@ -4,18 +4,19 @@ import { Patience } from './patience.ts'
 import { readEvents, type ServerEvent } from './read-events.ts'
 
 export interface StreamOptions {
-  /** Ends it with the signal's reason. */
+  /** Ends the stream with the signal's reason. */
   readonly signal?: AbortSignal | undefined
-  /** Told true whenever a stream stands, and false when it has broken off and is about to be taken up again. */
+  /** Called with true when the stream is connected, and with false when it is interrupted and will be resumed. */
   readonly onLink?: ((up: boolean) => void) | undefined
 }
 
 /**
  * The events of a stream, until one is called `end`.
  *
- * A stream that breaks off is taken up where it was, at whichever server answers, as often as it takes.
+ * An interrupted stream is resumed where it stopped, at any server that responds, as often as needed.
  *
- * @throws {SluiceError} what the server refuses: `UNAUTHENTICATED`, `FORBIDDEN`, and what the path names and is not there.
+ * @throws {SluiceError} the server's error: `UNAUTHENTICATED`, `FORBIDDEN`, and errors about missing things in the
+ * path.
  */
 export async function* followStream(
   link: Link,
@@ -43,7 +44,7 @@ export async function* followStream(
       failure = error
     }
     onLink?.(false)
-    // Servers that stop end their streams without an error.
+    // Servers that shut down end their streams without an error.
     await patience.after(failure)
   }
 }

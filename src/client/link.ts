@@ -4,15 +4,15 @@ import { isErrorCode, messageOf, SluiceError } from '../errors.ts'
 import { toStorableJson } from '../model/json.ts'
 import { within } from '../within.ts'
 
-/** Where a server is, and what opens it. */
+/** The address of a server, and the key for it. */
 export interface ServerOptions {
   /** Such as `https://sluice.example.com`. */
   readonly server: string
-  /** An API key. Without one: the session of a browser that has signed in, whose cookie travels by itself. */
+  /** An API key. Without one, the session of a signed-in browser applies, whose cookie is sent automatically. */
   readonly key?: string | undefined
   /** Sent with every request: the `x-sluice-csrf` of a session. */
   readonly headers?: (() => Readonly<Record<string, string>>) | undefined
-  /** Called when the key would travel readable: to a server beyond this machine without TLS. Default: a warning of Node, where it runs there. */
+  /** Called when the key would be sent unencrypted to another machine. Default: a process warning, in Node. */
   readonly onWarning?: ((message: string) => void) | undefined
 }
 
@@ -28,20 +28,20 @@ export interface Request {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** A server answers within 45 s. */
+/** A server responds within 45 s. */
 const ANSWER_MS = 60_000
 
-/** Members of a problem that say the same as an error's code and message, or nothing to a program. */
+/** Members of a problem that repeat an error's code and message, or that are of no use to a program. */
 const SAID = new Set(['type', 'title', 'status', 'detail', 'code', 'requestId'])
 
-/** Browsers have no `process`, and no key either. */
+/** Browsers have neither `process` nor a key. */
 function emitWarning(message: string): void {
   const { process } = globalThis as { process?: { emitWarning?: (text: string, type: string) => void } }
   process?.emitWarning?.(message, 'SluiceWarning')
 }
 
 /**
- * Speaks to a server of Sluice with `fetch`. The key is in one header and nowhere else: not in addresses, messages or
+ * Sends requests to a Sluice server with `fetch`. The key is only in one header: never in addresses, messages or
  * causes of errors.
  */
 export class Link {
@@ -50,7 +50,7 @@ export class Link {
   readonly #base: string
   readonly #headers: () => Readonly<Record<string, string>>
 
-  /** @throws {SluiceError} `INVALID_ARGUMENT` when the address or the key cannot be one. */
+  /** @throws {SluiceError} `INVALID_ARGUMENT` for an invalid address or key. */
   constructor({ server, key, headers = () => ({}), onWarning = emitWarning }: ServerOptions) {
     const url = checkServer(server)
     const warning = key === undefined ? undefined : plainWarning(url)
@@ -62,10 +62,10 @@ export class Link {
   }
 
   /**
-   * Sends a request and gives the JSON of its answer; `null` where there is none.
+   * Sends a request and returns the JSON of the response, or `null` if there is none.
    *
-   * @throws {SluiceError} as the server says; `SERVER_UNAVAILABLE` when there is no server of Sluice, or nobody knows
-   *   whether it was done; `NOT_STORABLE` for a body that JSON cannot say.
+   * @throws {SluiceError} the server's error; `SERVER_UNAVAILABLE` when no Sluice server responds, in which case it is
+   *   unknown whether the request took effect; `NOT_STORABLE` for a body that JSON cannot represent.
    */
   async call<T>(method: Method, path: string, request: Request = {}): Promise<T> {
     return within(ANSWER_MS, request.signal, async (signal) => {
@@ -80,7 +80,7 @@ export class Link {
     })
   }
 
-  /** Opens a stream of server-sent events; `undefined` when there is nothing more to tell. */
+  /** Opens a stream of server-sent events. Returns `undefined` if there are no more events. */
   async open(path: string, request: Request): Promise<ReadableStream<Uint8Array> | undefined> {
     const headers = { ...request.headers, accept: 'text/event-stream' }
     const response = await this.#send('GET', path, { ...request, headers })
@@ -89,21 +89,21 @@ export class Link {
     return response.body
   }
 
-  /** Sends, and takes only answers that are no refusals. */
+  /** Sends a request and throws for every error response. */
   async #send(method: Method, path: string, request: Request): Promise<Response> {
     const { query = {}, body, headers, signal } = request
     const url = `${this.#base}${path}${queryString(query)}`
     const init: RequestInit = {
       method,
-      // A redirect would make a GET of a POST, and take the key to wherever it leads.
+      // A redirect would turn a POST into a GET and send the key to another address.
       redirect: 'manual',
       headers: {
         ...this.#headers(),
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
-      // As the library judges it: JSON would write NaN as null, and a job would run with another input than its author's.
-      ...(body !== undefined && { body: toStorableJson(body, 'what is sent') }),
+      // Validated as in the library. JSON would write NaN as null, and the job would run with a different input.
+      ...(body !== undefined && { body: toStorableJson(body, 'the request body') }),
       ...(signal !== undefined && { signal }),
     }
     const response = await fetch(url, init).catch((error) => this.#fail(error, request.signal))
@@ -127,29 +127,29 @@ export class Link {
     return new SluiceError(status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL', `${detail} (${code})`, { details })
   }
 
-  /** What answers is something else: a proxy in front of a server that is away, or no server of Sluice at all. */
+  /** The response is not Sluice's: a proxy in front of an unavailable server, or no Sluice server at all. */
   #stranger(response: Response): SluiceError {
     const { status } = response
     const location = response.headers.get('location')
     const what =
       status >= 500
-        ? `${this.address} cannot be reached: something in front of it answers with status ${status}`
+        ? `${this.address} cannot be reached: a proxy in front of it responds with status ${status}`
         : location !== null
-          ? `${this.address} sends elsewhere: give the address ${location.replace(/\/api\/v1.*$/, '')}`
-          : `what answers at ${this.address.replace('the server at ', '')} is no server of Sluice: look at the address`
+          ? `${this.address} redirects; use the address ${location.replace(/\/api\/v1.*$/, '')}`
+          : `the server at ${this.address.replace('the server at ', '')} is not a Sluice server; check the address`
     return new SluiceError('SERVER_UNAVAILABLE', what)
   }
 
   #fail(error: unknown, given: AbortSignal | undefined): never {
     if (given?.aborted === true && !isTimeout(given.reason)) throw given.reason
-    const why = isTimeout(error) ? `no answer within ${ANSWER_MS / 1000} s` : reasonOf(error)
+    const why = isTimeout(error) ? `no response within ${ANSWER_MS / 1000} s` : reasonOf(error)
     throw new SluiceError('SERVER_UNAVAILABLE', `${this.address} cannot be reached: ${why}`)
   }
 }
 
-/** A name or an id as a part of a path. */
+/** Encodes a name or an id as a path segment. */
 export function segment(text: string, name: string): string {
-  // Nothing that is asked for has such a name, and the path would be another one.
+  // Nothing has such a name, and the path would be a different one.
   if (text === '' || text === '.' || text === '..')
     throw new SluiceError('INVALID_ARGUMENT', `${name}: ${JSON.stringify(text)} is none`, {
       details: { argument: name },
@@ -173,7 +173,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.name === 'TimeoutError'
 }
 
-/** `fetch` says no more than that it failed; what is behind it says why. */
+/** `fetch` reports only that it failed; the cause says why. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : undefined

@@ -3,32 +3,35 @@ import { SluiceError } from '../errors.ts'
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5000
 
-/** Waits for a server that is away, stopping or too busy, longer each time, and as long as it says with `Retry-After`. */
+/**
+ * Waits for a server that is unavailable, stopping or overloaded: increasingly long, and at least as long as its
+ * `Retry-After`.
+ */
 export class Patience {
   readonly #signal: AbortSignal | undefined
   #pauseMs = FIRST_PAUSE_MS
 
-  /** @param signal Ends the waiting with its reason. */
+  /** @param signal Ends the wait with its reason. */
   constructor(signal: AbortSignal | undefined) {
     this.#signal = signal
   }
 
-  /** The server was there. */
+  /** Records that the server responded. */
   renew(): void {
     this.#pauseMs = FIRST_PAUSE_MS
   }
 
-  /** Resolves when it is time to ask again. Throws an error that asking again does not mend: a refusal of what was asked. */
+  /** Resolves when it is time to retry. Throws errors that a retry cannot resolve, such as a rejected request. */
   async after(error: unknown): Promise<void> {
     this.#signal?.throwIfAborted()
     if (error instanceof SluiceError && error.status < 500 && error.status !== 429) throw error
     const said = error instanceof SluiceError ? Number(error.details.retryAfter ?? 0) * 1000 : 0
-    // A little less for each, so that those whom a server has left do not all come at once.
+    // Randomized, so that the clients of a stopped server do not all return at once.
     await pause(Math.max(said, this.#pauseMs * (0.5 + Math.random() / 2)), this.#signal)
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2)
   }
 
-  /** Asks until there is an answer. */
+  /** Repeats a request until it gets a response. */
   async outlast<T>(ask: () => Promise<T>): Promise<T> {
     for (;;) {
       try {

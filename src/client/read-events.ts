@@ -1,15 +1,15 @@
 /** One server-sent event. */
 export interface ServerEvent {
   readonly event: string
-  /** Whoever has heard it goes on from here; empty where the server gave none. */
+  /** A reader resumes from this id. Empty if the server sent none. */
   readonly id: string
   readonly data: string
 }
 
-/** Servers send something every 15 s; a connection that is silent for three times as long is dead. */
+/** Servers send something every 15 s. A connection that is silent for three times as long is dead. */
 const SILENCE_MS = 45_000
 
-/** Reads the events of a stream, until it ends. Throws when it breaks off or falls silent. */
+/** Reads the events of a stream until it ends. Throws if it is interrupted or silent. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
@@ -30,7 +30,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
   }
 }
 
-/** Our servers write a line per field, and data on one line. */
+/** Sluice's servers write one line per field, and data on one line. */
 function toEvent(block: string): ServerEvent | undefined {
   const fields = new Map(
     block.split('\n').map((line) => {
@@ -47,7 +47,7 @@ function toEvent(block: string): ServerEvent | undefined {
 async function withinSilence<T>(work: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const silent = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the stream has fallen silent')), SILENCE_MS)
+    timer = setTimeout(() => reject(new Error('the stream is silent')), SILENCE_MS)
   })
   try {
     return await Promise.race([work, silent])

@@ -9,16 +9,16 @@ import { type Link, segment } from './link.ts'
 import { Patience } from './patience.ts'
 
 export interface ResultOptions {
-  /** How long to wait; then `RESULT_TIMEOUT`. Default: as long as it takes. */
+  /** How long to wait before failing with `RESULT_TIMEOUT`. Default: no limit. */
   readonly timeout?: Duration | undefined
-  /** Ends the waiting with the signal's reason. */
+  /** Ends the wait with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
 /** A submitted job. */
 export class SubmittedJob<Result = unknown> {
   readonly id: string
-  /** True when an active job with the same key was found, and nothing new was stored. */
+  /** True if an active job with the same key was found and nothing new was stored. */
   readonly attached: boolean
   readonly #link: Link
   readonly #readable: boolean
@@ -32,12 +32,13 @@ export class SubmittedJob<Result = unknown> {
   }
 
   /**
-   * Waits until the job has ended and gives its result. A server that goes away is waited for; giving up changes nothing
-   * for the job.
+   * Waits until the job has ended and returns its result. Waits for a server that becomes unavailable. Giving up does
+   * not affect the job.
    *
    * @throws {JobFailedError} `JOB_FAILED` or `JOB_CANCELLED`, with what the handler threw as `cause`.
    * @throws {SluiceError} `JOB_NOT_FOUND`,
-   *   also at once for the job of somebody else that a key was attached to; `RESULT_TIMEOUT`; the signal's own reason when that has fired; what the server refuses.
+   *   also for another owner's job to which a key was attached; `RESULT_TIMEOUT`; the signal's reason if it fires; the
+   *   server's error.
    */
   async result({ timeout, signal }: ResultOptions = {}): Promise<Result> {
     if (!this.#readable) throw notYours(this.id)
@@ -49,7 +50,7 @@ export class SubmittedJob<Result = unknown> {
       if (!isTimeout(error) || error === signal?.reason) throw error
       throw new SluiceError(
         'RESULT_TIMEOUT',
-        `job ${this.id} has not ended within ${formatDuration(timeoutMs)}; it goes on`,
+        `job ${this.id} did not end within ${formatDuration(timeoutMs)}; it continues`,
         { details: { jobId: this.id, timeoutMs } },
       )
     }
@@ -60,7 +61,7 @@ export class SubmittedJob<Result = unknown> {
       if (event === 'end') break
     const path = `/jobs/${segment(this.id, 'id')}`
     const job = await new Patience(signal).outlast(() => this.#link.call<JobBody>('GET', path, { signal }))
-    // Run again meanwhile: its next end is the one.
+    // The job was run again in the meantime, so its next end counts.
     if (ACTIVE_STATUSES.some((active) => active === job.status)) return this.#wait(signal)
     if (job.status === 'completed') return job.result as Result
     throw new JobFailedError(toFailure(job), await this.#failureBelow(job))
@@ -74,7 +75,7 @@ export class SubmittedJob<Result = unknown> {
       const below = await this.#link.call<JobBody>('GET', `/jobs/${segment(failure, 'id')}`)
       return new JobFailedError(toFailure(below))
     } catch {
-      // It may be running again by now: the workflow's own error says what is known.
+      // The job may be running again. The workflow's own error says what is known.
       return undefined
     }
   }
@@ -85,12 +86,12 @@ function toFailure({ id, task, kind, status, error, errorDetail }: JobBody): Job
   return { id, task, status: ended, error: error ?? ended, isWorkflow: kind !== null, detail: errorDetail }
 }
 
-/** Attaching tells only the id of a job that the caller may not read: nobody can wait for its end. */
+/** Attaching returns only the id of a job that the caller may not read, so its end cannot be awaited. */
 function notYours(id: string): SluiceError {
-  const hint = 'submit again when the key is free, or with another key'
+  const hint = 'Submit again when the key is free, or use another key'
   return new SluiceError(
     'JOB_NOT_FOUND',
-    `job ${id} has this key already and is not yours to read: its end cannot be waited for`,
+    `job ${id} already has this key and belongs to another owner, so its end cannot be awaited`,
     { details: { jobId: id, hint } },
   )
 }

@@ -17,12 +17,12 @@ export type Waterfall = Dated<WaterfallBody>
 export type Timeline = Dated<TimelineBody>['entries']
 export type ErrorGroups = Dated<ErrorGroupsBody>
 
-/** What `live` tells: how the system stands, or the first page of a list. Always the whole of it. */
+/** An event of `live`: the state of the system, or the first page of a list. Always complete. */
 export type LiveEvent =
   | { readonly event: 'now'; readonly data: Now }
   | { readonly event: 'jobs'; readonly data: Dated<JobListBody> }
 
-/** What people look at: how the system stands and stood, and what became of jobs. */
+/** Read models for views: the state of the system, now and in the past, and the outcome of jobs. */
 export class ViewClient {
   /** @internal */
   protected readonly link: Link
@@ -37,35 +37,38 @@ export class ViewClient {
     return dated(NowBody, await this.get<NowBody>('/admin/snapshot'))
   }
 
-  /** How the system stood in the last minutes, oldest first: a point every 10 s while something ran or waited. */
+  /** The state of the system in the last minutes, oldest first: one point every 10 s while something ran or waited. */
   async series(options: { readonly minutes?: number } = {}): Promise<Series> {
     return dated(SeriesBody, await this.get<SeriesBody>('/admin/series', options))
   }
 
-  /** What was on each device in the last minutes, as seen every 10 s: models, jobs, memory; of each at most so many points. */
+  /**
+   * What was on each device in the last minutes, sampled every 10 s: models, jobs, memory; with at most so many points
+   * per device.
+   */
   async deviceHistory(
     options: { readonly minutes?: number; readonly points?: number } = {},
   ): Promise<DeviceHistory> {
     return dated(DeviceHistoryBody, await this.get<DeviceHistoryBody>('/admin/devices/history', options))
   }
 
-  /** What the engine had to put right, newest first; go on with `next` as `before`. */
+  /** What the engine repaired, newest first. Continue with `next` as `before`. */
   async recovery(options: RecoveryQuery = {}): Promise<Recovery> {
     return dated(RecoveryBody, await this.get<RecoveryBody>('/admin/recovery', options))
   }
 
-  /** The life of a job in the order in which it happened: states, attempts, workers. */
+  /** A job's timeline in order: states, attempts, workers. */
   async timeline(id: string): Promise<Timeline> {
     return dated(TimelineBody, await this.get<TimelineBody>(`/jobs/${checkJobId(id)}/timeline`)).entries
   }
 
-  /** A tree as bars over time, with what the whole waited for. */
+  /** A tree as bars over time, with its critical path. */
   async waterfall(id: string): Promise<Waterfall> {
     return dated(WaterfallBody, await this.get<WaterfallBody>(`/jobs/${checkJobId(id)}/waterfall`))
   }
 
   /**
-   * Failures by what their errors have in common, the most frequent first. The `fingerprint` of a group is a filter of
+   * Groups failures by their error, the most frequent first. The `fingerprint` of a group is a filter of
    * `listJobsPage` and `retryMany`.
    */
   async errorGroups(

@@ -266,8 +266,8 @@ describe('between keys', () => {
         tasks: { z: { lane: 'b' }, y: { lane: 'b' } },
       }),
     ).toEqual([
-      'lanes.b.tasks[1]: task x is put in lane b here and in lane a at lanes.a.tasks[0]; a task is in one lane: keep one',
-      'tasks.y.lane: task y is put in lane b here and in lane a at lanes.a.tasks[1]; a task is in one lane: keep one',
+      'lanes.b.tasks[1]: task x is placed in lane b here and in lane a at lanes.a.tasks[0]; a task is in one lane: keep one',
+      'tasks.y.lane: task y is placed in lane b here and in lane a at lanes.a.tasks[1]; a task is in one lane: keep one',
     ])
   })
 

@@ -7,10 +7,10 @@ import { CONFIG, type Config, type TaskConfig } from './schema.ts'
 import { Spot } from './shape.ts'
 
 /**
- * Checks a config whatever it was written in.
+ * Validates a config in any format.
  *
- * @param locate Says where things are written. Without it, problems name their path only.
- * @returns The config with durations in milliseconds. Nothing is filled in: an absent key stays absent.
+ * @param locate Returns positions. Without it, problems name only their path.
+ * @returns The config with durations in milliseconds. No defaults are filled in: absent keys stay absent.
  * @throws {SluiceError} `INVALID_CONFIG`, one error that names all problems.
  */
 export function checkConfig(value: unknown, locate: Locate = () => undefined): Config {
@@ -21,9 +21,9 @@ export function checkConfig(value: unknown, locate: Locate = () => undefined): C
 }
 
 /**
- * The same for a caller with problems of its own to add.
+ * The same for a caller that adds problems of its own.
  *
- * @returns What could be read. It is a `Config` only while `problems` stays empty.
+ * @returns What could be read. It is a valid `Config` only if `problems` stays empty.
  */
 export function findProblems(value: unknown, locate: Locate, problems: Problem[]): Config | undefined {
   const top = new Spot(locate, problems)
@@ -41,7 +41,7 @@ function checkOneLanePerTask(config: Config, top: Spot): void {
   const first = new Map<string, Placement>()
   for (const placement of placements(config)) {
     const { task, lane, path } = placement
-    if (task === undefined) continue // a hole: this item was reported already
+    if (task === undefined) continue // a hole: this item was already reported
     const other = first.get(task)
     if (other === undefined) {
       first.set(task, placement)
@@ -50,7 +50,7 @@ function checkOneLanePerTask(config: Config, top: Spot): void {
     const there = spotAt(top, other.path)
     if (other.lane !== lane) {
       spotAt(top, path).report(
-        `task ${task} is put in lane ${lane} here and in lane ${other.lane} at ${there}; a task is in one lane: keep one`,
+        `task ${task} is placed in lane ${lane} here and in lane ${other.lane} at ${there}; a task is in one lane: keep one`,
       )
     } else if (path[0] === 'lanes') {
       spotAt(top, path).report(`task ${task} is listed here and at ${there}; keep one`)
@@ -58,7 +58,7 @@ function checkOneLanePerTask(config: Config, top: Spot): void {
   }
 }
 
-/** Also where the workflows could not be read: that a task has the name explains what was said of them. */
+/** Runs even if the workflows are invalid, because a name conflict explains other problems. */
 function checkNames(config: Config, value: unknown, top: Spot): void {
   const written = (value as { workflows?: unknown } | null)?.workflows
   if (typeof written !== 'object' || written === null) return
@@ -89,7 +89,7 @@ function checkDelays({ retry, exec }: TaskConfig, at: Spot): void {
   if (maxDelay !== undefined && delay > maxDelay) {
     at.below('maxDelay').report(`is less than ${at.below('delay')}; write at least that much`)
   }
-  // A task in TypeScript may have a longest delay of its own in its code; a program has the default.
+  // A task in TypeScript may set its longest delay in code; a program has the default.
   const longest = DEFAULT_RETRY.maxDelayMs
   if (maxDelay === undefined && exec !== undefined && delay > longest) {
     at.below('delay').report(
@@ -99,8 +99,8 @@ function checkDelays({ retry, exec }: TaskConfig, at: Spot): void {
 }
 
 /**
- * Only where the file gives both values. Where one comes from the environment or is a default, the
- * effective values are compared by `resolveSettings`.
+ * Only if the file gives both values. If one comes from the environment or is a default, `resolveSettings` compares
+ * the effective values.
  */
 function checkStale(config: Config, locate: Locate, problems: Problem[]): void {
   const { heartbeat } = config

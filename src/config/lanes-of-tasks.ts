@@ -2,14 +2,14 @@ import type { Path } from '../model/setting-value.ts'
 import { suggest } from '../model/suggest.ts'
 import type { Config } from './schema.ts'
 
-/** One statement of the config about which lane a task is in. */
+/** A statement in the config that places a task in a lane. */
 export interface Placement {
   readonly task: string
   readonly lane: string
   readonly path: Path
 }
 
-/** All of them, from `lanes.NAME.tasks` and `tasks.NAME.lane`, in the order of the file. */
+/** All placements, from `lanes.NAME.tasks` and `tasks.NAME.lane`, in the order of the file. */
 export function placements(config: Config): Placement[] {
   const inLanes = Object.entries(config.lanes ?? {}).flatMap(([lane, { tasks = [] }]) =>
     tasks.map((task, index) => ({ task, lane, path: ['lanes', lane, 'tasks', index] })),
@@ -20,21 +20,21 @@ export function placements(config: Config): Placement[] {
   return [...inLanes, ...inTasks]
 }
 
-/** The lane of each task the config places. Tasks it does not mention are where their code puts them. */
+/** The lane of each task that the config places. Other tasks are placed by their code. */
 export function lanesOfTasks(config: Config): ReadonlyMap<string, string> {
   return new Map(placements(config).map(({ task, lane }) => [task, lane]))
 }
 
-/** A task that a lane names and nobody is known to bring. */
+/** A task that a lane names and that no program has registered. */
 export interface UnknownPlacement extends Placement {
-  /** The known name that was most likely meant. */
+  /** The known name that was probably meant. */
   readonly near: string | undefined
 }
 
 /**
- * What is likely a slip in `lanes.NAME.tasks`: it takes the limit of the lane from the task that was meant.
+ * Finds probable misspellings in `lanes.NAME.tasks`. The intended task would miss the limit of its lane.
  *
- * @param known The tasks that there are.
+ * @param known The existing tasks.
  */
 export function unknownPlacements({ lanes = {} }: Config, known: readonly string[]): UnknownPlacement[] {
   const there = new Set(known)

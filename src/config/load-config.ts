@@ -11,18 +11,20 @@ import type { Config } from './schema.ts'
 export interface LoadedConfig {
   /** The file it came from, absolute; `undefined` when there is none. */
   readonly file: string | undefined
-  /** Where relative paths in it start: the file's folder, else the folder that was searched. */
+  /** The folder from which relative paths start: the file's folder, or else the folder that was searched. */
   readonly folder: string
   readonly config: Config
-  /** What a module exports as `tasks` besides its config, made with `task()`. `sluice()` takes them unless it is given others. */
+  /**
+   * The tasks that a module exports as `tasks`, created with `task()`. `sluice()` uses them unless others are given.
+   */
   readonly tasks: readonly ExportedTask[]
-  /** What it exports as `workflows`. The same goes for them. */
+  /** The workflows that it exports as `workflows`, used in the same way. */
   readonly workflows: readonly ExportedWorkflow[]
-  /** Where things are written in it, for later messages about it. */
+  /** Returns positions in it, for later messages. */
   readonly locate: Locate
 }
 
-/** Names somebody may expect to work. Passing them over in silence would be worse than refusing. */
+/** Names that users may expect to work. Ignoring such a file silently would be worse than rejecting it. */
 const NEAR_NAMES = [
   'sluice.yml',
   'sluice.config.yaml',
@@ -31,16 +33,16 @@ const NEAR_NAMES = [
   'sluice.json',
 ]
 const YAML_ENDINGS = ['.yaml', '.yml', '.json']
-/** On one core, a file with 9,000 tasks (0.8 MB) takes 1.6 s, and the worst 1 MiB that was found 7 s. */
+/** On one core, a file with 9,000 tasks (0.8 MB) takes 1.6 s, and the worst file of 1 MiB that was found takes 7 s. */
 const MAX_BYTES = 1_048_576
 
 /**
- * Loads and checks the config: the file at `path`, else the one in `folder` or the nearest folder above it that has a
- * config or a data folder, else an empty config.
+ * Loads and validates the config: the file at `path`, or the one in `folder` or the nearest parent folder that has a
+ * config or a data folder, or else an empty config.
  *
  * @param options.path As given with `--config`; relative to `folder`.
- * @throws {SluiceError} `INVALID_CONFIG` when it cannot be read, several are there, or it has problems. One
- *   error names them all, with file, line and column where the file is YAML.
+ * @throws {SluiceError} `INVALID_CONFIG` if it cannot be read, if there are several, or if it has problems. One
+ *   error names them all, with file, line and column for YAML.
  */
 export async function loadConfig(options: {
   path?: string | undefined
@@ -81,13 +83,13 @@ export async function loadConfig(options: {
   return { ...found, config: withPaths(config, found.folder), tasks: [], workflows: [], locate }
 }
 
-/** A path in a file starts at the file's folder; where a setting comes from is not known later. */
+/** Resolves paths relative to the file's folder here, because the source of a setting is not known later. */
 function withPaths(config: Config, folder: string): Config {
   const { initialiser } = config
   return typeof initialiser === 'string' ? { ...config, initialiser: resolve(folder, initialiser) } : config
 }
 
-/** The config file of the project that a folder lies in. */
+/** Finds the config file of the project that contains a folder. */
 async function searchConfig(folder: string): Promise<string | undefined> {
   const project = findProjectFolder(folder)
   const file = await findConfig(project)
@@ -96,8 +98,8 @@ async function searchConfig(folder: string): Promise<string | undefined> {
 }
 
 /**
- * A module is executed, and programs of a config are started. In a shared folder such as /tmp, anybody could leave one
- * for everybody who works below it.
+ * Modules of a config are executed and its programs are started. In a shared folder such as /tmp, any user could plant
+ * one for all who work below it.
  */
 async function refuseForeign(file: string): Promise<void> {
   const { uid } = await stat(file)
@@ -110,14 +112,14 @@ async function refuseForeign(file: string): Promise<void> {
   )
 }
 
-/** The config file in a folder. */
+/** Finds the config file in a folder. */
 async function findConfig(folder: string): Promise<string | undefined> {
   const present = await existing(folder, CONFIG_NAMES)
   if (present.length > 1) {
     const rest = present.slice(1).join(' and ')
     throw configFileError(
       folder,
-      `has ${present.join(' and ')}; only one can be the config: remove ${rest} to use ${present[0]}, or choose one with --config`,
+      `has ${present.join(' and ')}; there can be only one config: remove ${rest} to use ${present[0]}, or choose one with --config`,
     )
   }
   const [near] = await existing(folder, NEAR_NAMES)
@@ -125,7 +127,7 @@ async function findConfig(folder: string): Promise<string | undefined> {
     const right = isModule(near) ? 'sluice.config.ts' : 'sluice.yaml'
     throw configFileError(
       near,
-      `is not a name that is looked for; rename it to ${right}, or choose it with --config`,
+      `is not a recognized config name; rename it to ${right}, or choose it with --config`,
     )
   }
   return present[0] === undefined ? undefined : join(folder, present[0])

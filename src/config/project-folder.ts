@@ -1,17 +1,17 @@
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 
-/** Config files, in the order in which messages name them. */
+/** Names of config files, in the order in which messages list them. */
 export const CONFIG_NAMES = ['sluice.yaml', 'sluice.config.ts', 'sluice.config.js', 'sluice.config.mjs']
 
 /** The folder of the embedded database. */
 export const DATA_FOLDER = '.sluice'
 
 /**
- * The folder of the project that `start` lies in: `start` itself or the nearest folder above it that has a config file or
- * a data folder. Without either it is `start`.
+ * Returns the project folder of `start`: `start` itself or the nearest parent folder that has a config file or a data
+ * folder. If none has, it is `start`.
  *
- * Config and data are looked up in the same folder, so a command never combines the config of one project with the data
+ * Config and data come from the same folder, so that a command never combines the config of one project with the data
  * of another.
  */
 export function findProjectFolder(start: string): string {

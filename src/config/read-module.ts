@@ -4,21 +4,21 @@ import { messageOf } from '../errors.ts'
 import { formatDuration } from '../model/duration.ts'
 import { describe, invalidConfig } from '../model/setting-value.ts'
 
-/** A task as `task()` makes it, as far as a config has to know it. */
+/** A task made with `task()`, as far as a config needs it. */
 export interface ExportedTask {
   readonly name: string
   readonly execution: string
   readonly run: (...args: never[]) => unknown
 }
 
-/** A workflow in code: its name, and its definition in the shape of the config file. */
+/** A workflow in code: its name, and its definition in the form of the config file. */
 export interface ExportedWorkflow {
   readonly name: string
   readonly definition: unknown
 }
 
 export interface ConfigModule {
-  /** Its default export, or `config`; empty when it only exports tasks and workflows. */
+  /** The default export, or `config`. Empty when the module exports only tasks and workflows. */
   readonly config: unknown
   readonly tasks: readonly ExportedTask[]
   readonly workflows: readonly ExportedWorkflow[]
@@ -26,28 +26,31 @@ export interface ConfigModule {
 
 type Refuse = (message: string) => Error
 
-/** Compiling a large module on a busy machine takes seconds; waiting for something that never comes takes for ever. */
+/**
+ * Compiling a large module on a busy machine takes seconds. Without a limit, a module that waits forever would hang
+ * the command.
+ */
 const LONGEST_RUN_MS = 30_000
-/** As for any other fault of a config. */
+/** The exit code of an invalid config. */
 const EXIT_CODE = 2
 
 /**
- * Runs a config written as a module and returns what it exports: its default or `config`, `tasks` and `workflows`.
+ * Runs a config written as a module and returns its exports: the default or `config`, `tasks` and `workflows`.
  *
- * It is run once per process, like any module: a change shows after a restart. A module that ends the process while it
- * is run is named on stderr, and the exit code 0 becomes 2: nobody can go on after that, and it must not look like success.
+ * A module runs once per process, so changes require a restart. If the module ends the process while it runs, stderr
+ * names it and exit code 0 becomes 2, because an aborted start must not look like success.
  *
- * @throws {SluiceError} `INVALID_CONFIG` when it cannot be run, does not come to its end within `limitMs`, exports both a
- *   default and `config`, or nothing of use, or something in `tasks` that is no task.
+ * @throws {SluiceError} `INVALID_CONFIG` if it cannot be run, does not finish within `limitMs`, exports both a
+ *   default and `config`, exports nothing of use, or has something other than tasks in `tasks`.
  */
 export async function readModule(
   path: string,
   file: string,
   limitMs = LONGEST_RUN_MS,
 ): Promise<ConfigModule> {
-  // Only those who have such a config wait for the compiler to load.
+  // Loads the compiler only if it is needed.
   const { createJiti } = await import('jiti')
-  // The cache of compiled code would lie in a shared temporary folder, where others could plant code.
+  // The cache of compiled code would be in a shared temporary folder, where others could plant code.
   const jiti = createJiti(path, { fsCache: false, interopDefault: false })
   let exported: Record<string, unknown>
   try {
@@ -60,7 +63,7 @@ export async function readModule(
   const tasks = exportOf(exported, 'tasks', isTask)
   const workflows = exportOf(exported, 'workflows', isWorkflow)
   const taken = [...(tasks === undefined ? [] : ['tasks']), ...(workflows === undefined ? [] : ['workflows'])]
-  // A CommonJS module's default is all it exports.
+  // The default export of a CommonJS module contains all of its exports.
   const whole = taken.some((name) => (byDefault as Record<string, unknown> | null)?.[name] === exported[name])
   const withoutConfig = config === undefined && (byDefault === undefined || whole) && taken.length > 0
   return {
@@ -71,8 +74,8 @@ export async function readModule(
 }
 
 /**
- * What is exported under a name besides the config. In a CommonJS module, whose default is all it exports, the same name may
- * be the config's own key: it is then no list of what `fits`.
+ * Returns an export besides the config. In a CommonJS module, whose default contains all exports, the name may instead
+ * be a key of the config. The value is then not a list of what `fits`.
  */
 function exportOf(
   exported: Readonly<Record<string, unknown>>,
@@ -85,18 +88,20 @@ function exportOf(
   return isOfDefault && config === undefined && !listOf(value).some(fits) ? undefined : value
 }
 
-/** The timer also keeps the process alive: with nothing else to wait for, it would end and look content. */
+/**
+ * The timer also keeps the process alive. Without it, a process with nothing else to wait for would exit successfully.
+ */
 async function runWithin<T>(limitMs: number, file: string, run: () => Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const tooLong = new Promise<never>((_, reject) => {
-    const message = `it did not come to its end within ${formatDuration(limitMs)}; it may wait for something that never comes`
+    const message = `it did not finish within ${formatDuration(limitMs)}; it may be waiting for something that never happens`
     timer = setTimeout(() => reject(new Error(message)), limitMs)
   })
   const onExit = (code: number) => {
-    // More than 128: a signal, and its handler, ended the process.
+    // A code above 128 means that a signal, or its handler, ended the process.
     if (code > 128) return
     if (code === 0) process.exitCode = EXIT_CODE
-    const message = `${file}: ended the process with code ${code} while it was run; a config must not`
+    const message = `${file}: ended the process with code ${code} while it was running, which a config must not do`
     writeSync(2, `error: ${message}\ncode:  INVALID_CONFIG\n`)
   }
   process.once('exit', onExit)
@@ -110,10 +115,12 @@ async function runWithin<T>(limitMs: number, file: string, run: () => Promise<T>
 
 function configOf(named: unknown, byDefault: unknown, refuse: Refuse): object {
   if (named === undefined && byDefault === undefined) {
-    throw refuse('exports no config; write "export default { ... }" or "export const config = { ... }"')
+    throw refuse(
+      'does not export a config; write "export default { ... }" or "export const config = { ... }"',
+    )
   }
   if (named === undefined) return asMap(byDefault, 'default', refuse)
-  // Again CommonJS: the default has `config` in it.
+  // For CommonJS, the default contains `config`.
   if (byDefault !== undefined && (byDefault as { config?: unknown } | null)?.config !== named) {
     throw refuse('exports a default and also "config"; keep one of them')
   }
@@ -157,7 +164,7 @@ function isWorkflow(value: unknown): value is ExportedWorkflow {
   return typeof name === 'string' && typeof definition === 'object'
 }
 
-/** By shape, not by class: the module may have a copy of this package of its own. */
+/** Checks the shape, not the class, because the module may have its own copy of this package. */
 function isTask(value: unknown): value is ExportedTask {
   if (typeof value !== 'object' || value === null) return false
   const { name, execution, run, retry } = value as Record<string, unknown>

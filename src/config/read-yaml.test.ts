@@ -90,8 +90,8 @@ describe('places', () => {
 describe('problems', () => {
   test('a key written twice is refused with both places, at any depth', () => {
     expect(problemsOf('lanes:\n  a: { slots: 1, slots: 2 }\n  b:\n    slots: 1\nlanes: {}\n')).toEqual([
-      'sluice.yaml:2:18 lanes.a.slots: written twice, first at sluice.yaml:2:8; keep one',
-      'sluice.yaml:5:1 lanes: written twice, first at sluice.yaml:1:1; keep one',
+      'sluice.yaml:2:18 lanes.a.slots: duplicate key, first defined at sluice.yaml:2:8; keep one',
+      'sluice.yaml:5:1 lanes: duplicate key, first defined at sluice.yaml:1:1; keep one',
     ])
   })
 
@@ -183,7 +183,7 @@ describe('files that grow when they are read', () => {
     const chain = Array.from({ length: 5000 }, (_, n) => `  a${n + 1}: &a${n + 1} [*a${n}]`)
     const { problems } = readYaml(`x: 1\nx:\n  a0: &a0 1\n${chain.join('\n')}\ny: *a5000\n`, 'f')
     expect(problems.map(({ message }) => message)).toEqual([
-      'written twice, first at f:1:1; keep one',
+      'duplicate key, first defined at f:1:1; keep one',
       'once its aliases are followed, holds more than 100000 values or 64 levels',
     ])
   })

@@ -22,28 +22,28 @@ import {
 } from '../model/setting-value.ts'
 
 /**
- * A config needs 6 levels. The library recurses: at about 800 its stack is full, and doing that a few times in one
- * process ended it, because V8 compiled a regular expression there and found no room (Node 20).
+ * A config needs 6 levels. The library recurses: its stack overflows at about 800, and repeated overflows ended a
+ * process, because V8 compiled a regular expression there and ran out of memory (Node 20).
  */
 const MAX_DEPTH = 64
-/** Values after aliases are followed. A thousand tasks with all their keys are a fifth of it. */
+/** The limit on values after following aliases. A thousand tasks with all their keys need a fifth of it. */
 const MAX_VALUES = 100_000
 
 export interface YamlContent {
   readonly value: unknown
   readonly locate: Locate
-  /** What is wrong with the YAML itself. When `readable` is false, checking `value` would only add noise. */
+  /** Problems of the YAML itself. If `readable` is false, checking `value` would only add noise. */
   readonly problems: readonly Problem[]
   readonly readable: boolean
 }
 
 /**
- * Reads YAML 1.2 into plain values and remembers where each of them is written.
+ * Parses YAML 1.2 into plain values and records the position of each.
  *
- * Keys written twice, `__proto__`, unknown tags and further documents are problems. Aliases and merge keys
- * are followed; a small file that would become a large value this way is refused.
+ * Duplicate keys, `__proto__`, unknown tags and further documents are problems. Aliases and merge keys are followed. A
+ * small file that expands to a large value is rejected.
  *
- * @param file What to call the file in messages.
+ * @param file The name of the file in messages.
  */
 export function readYaml(source: string, file: string): YamlContent {
   const lines = new LineCounter()
@@ -88,14 +88,14 @@ export function readYaml(source: string, file: string): YamlContent {
 
 type Flaw = Pick<YAMLError, 'code' | 'message' | 'pos'>
 
-/** Flaws of a file that can be read as YAML all the same, each with its own words. */
+/** Problems of a file that is valid YAML, each with its own message. */
 const OTHER_FLAWS: Readonly<Partial<Record<Flaw['code'], (message: string) => string>>> = {
   MULTIPLE_DOCS: () => 'a second document starts here; keep one',
   NON_STRING_KEY: () => 'a key must be plain text',
   TAG_RESOLVE_FAILED: (message) => `${message}; remove the tag`,
 }
 
-/** After an error in the syntax, the parser finds an error in nearly each token that follows: the first is the real one. */
+/** After a syntax error, the parser reports almost every following token. The first error is the real one. */
 function worthTelling(flaws: readonly Flaw[]): readonly Flaw[] {
   const syntax = flaws.filter(({ code }) => OTHER_FLAWS[code] === undefined)
   return syntax.length === 0
@@ -107,7 +107,7 @@ function explain(code: Flaw['code'], message: string): string {
   return OTHER_FLAWS[code]?.(message) ?? `not valid YAML: ${message}`
 }
 
-/** Of decimal numbers; others, such as 0x1F and .inf, are short. */
+/** Applies to decimal numbers. Others, such as 0x1F and .inf, are short. */
 function isWrittenInexact(source: string | undefined): boolean {
   return (
     source !== undefined &&
@@ -118,11 +118,11 @@ function isWrittenInexact(source: string | undefined): boolean {
 
 const SHOWN_EXPRESSION = 60
 
-/** To YAML, the braces of an expression without quotes are maps, and a colon in it makes a key. */
+/** In YAML, the braces of an unquoted expression are maps, and a colon in it makes a key. */
 function hintOfQuotes(source: string, offset: number): string {
   const start = source.lastIndexOf('\n', offset - 1) + 1
   const line = source.slice(start).split('\n', 1)[0]!
-  // To YAML, a star begins an alias.
+  // In YAML, a star begins an alias.
   const cron = /^\s*(?:-\s+)?cron:\s+(\*[^'"#]*)/.exec(line)?.[1]?.trim()
   if (cron !== undefined)
     return `; a cron expression that begins with * needs quotes around it: cron: "${cron}"`
@@ -133,15 +133,15 @@ function hintOfQuotes(source: string, offset: number): string {
   return `; an expression needs quotes around it: ${quoted}`
 }
 
-/** An expression that is in no quoted text and in no comment of this line. */
+/** Finds an expression outside quotes and comments on this line. */
 function findUnquotedExpression(line: string): string | undefined {
-  // Quotes open a text only where a value can begin: the apostrophe of "don't" opens none.
+  // Quotes open a text only where a value can begin. The apostrophe of "don't" does not.
   const quotedOrExpression = /(?<=^|[\s,[{:])(?:"(?:[^"\\]|\\.)*"|'[^']*')|(?<=^|\s)#.*|\$\{\{.*?(?:\}\}|$)/g
   for (const [found] of line.matchAll(quotedOrExpression)) if (found.startsWith('${{')) return found.trimEnd()
   return undefined
 }
 
-/** The offset of the first collection nested too deep. Uses no stack of its own: that is the point of it. */
+/** The offset of the first collection that is nested too deep. It must not recurse itself. */
 function findTooDeep(tokens: Iterable<CST.Token>): number | undefined {
   const open: { token: CST.Token | null | undefined; depth: number }[] = []
   for (const token of tokens)
@@ -182,7 +182,7 @@ class Reading {
     return { file: this.#file }
   }
 
-  /** Called for each node in the order of the file: an alias means the last anchor of its name before it. */
+  /** Called for each node in file order, because an alias refers to the last anchor of its name before it. */
   meet(node: Node): void {
     if (isAlias(node)) {
       const target = this.#anchors.get(node.source)
@@ -194,7 +194,7 @@ class Reading {
 
   convert(node: Node, path: Path, key?: Node): unknown {
     this.#values += 1
-    // Aliases can also nest what is written side by side, so depth is bounded here once more.
+    // Aliases can add to the nesting, so depth is checked here, too.
     if (path.length > MAX_DEPTH || this.#following.length > MAX_DEPTH || this.#values > MAX_VALUES) {
       return this.#stop(node)
     }
@@ -223,7 +223,11 @@ class Reading {
       const twin = seen.get(name)
       seen.set(name, key)
       if (twin !== undefined) {
-        this.#report(below, key, `written twice, first at ${formatPlace(this.#place(twin))}; keep one`)
+        this.#report(
+          below,
+          key,
+          `duplicate key, first defined at ${formatPlace(this.#place(twin))}; keep one`,
+        )
       } else if (name === '__proto__') {
         this.#report(below, key, 'not allowed as a key; remove it')
       } else if (name === '<<' && isScalar(key) && key.type === 'PLAIN') {
@@ -236,11 +240,11 @@ class Reading {
     return map
   }
 
-  /** Keys written in a map win over merged ones, and earlier sources over later ones. */
+  /** Keys written in a map override merged ones, and earlier sources override later ones. */
   #merge(source: Node, path: Path, map: Record<string, unknown>): void {
     const target = isAlias(source) ? this.#targets.get(source) : source
     if (target !== undefined && !isMap(target)) {
-      this.#report([...path, '<<'], source, 'merges something that is no map; write an alias of a map')
+      this.#report([...path, '<<'], source, 'merges something that is not a map; write an alias of a map')
       return
     }
     const more = this.convert(source, path)
@@ -279,7 +283,7 @@ class Reading {
     return this.#placeOf(node.range?.[0] ?? 0)
   }
 
-  /** What is wrong inside an anchored value is reported where it is written, not again at each alias. */
+  /** A problem inside an anchored value is reported once, where it is written, and not at each alias. */
   #report(path: Path, node: Node, message: string, always = false): void {
     if (this.#following.length > 0 && !always) return
     this.problems.push({ path: formatPath(path), place: this.#place(node), message })

@@ -3,9 +3,9 @@ import type { PoolSettings } from '../model/pool.ts'
 import type { Provisioner, ProvisionerSetting } from './provisioner.ts'
 
 /**
- * The provisioner of a pool. Its SDK is loaded with the first call, not here.
+ * Creates the provisioner of a pool. Its SDK is loaded with the first call, not here.
  *
- * @throws {SluiceError} `INVALID_CONFIG` naming the option that cannot work.
+ * @throws {SluiceError} `INVALID_CONFIG`, which names the invalid option.
  */
 export async function createProvisioner(
   kind: PoolSettings['provisioner'],
@@ -25,7 +25,7 @@ export async function createProvisioner(
         return kind satisfies never
     }
   } catch (error) {
-    // Options are written in a config: what is wrong with them is wrong there.
+    // Options come from a config, so invalid ones are config errors.
     if (error instanceof SluiceError && error.code === 'INVALID_ARGUMENT')
       throw new SluiceError('INVALID_CONFIG', error.message, { cause: error })
     throw error

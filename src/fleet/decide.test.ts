@@ -92,9 +92,9 @@ describe('decide', () => {
     ['all came before the answer', { arrived: 3 }, { action: 'close', outcome: 'arrived' }],
     ['none was started', { started: 0 }, { action: 'close', outcome: 'failed' }],
     ['some came in time', { started: 3, arrived: 1, overdue: true }, { action: 'close', outcome: 'arrived' }],
-    ['none came in time', { started: 3, overdue: true }, { action: 'close', outcome: 'expired' }],
-    ['no answer in time', { overdue: true, abandoned: true }, { action: 'close', outcome: 'failed' }],
-    ['all ended before they came', { started: 2, gone: 2 }, { action: 'close', outcome: 'expired' }],
+    ['none arrived in time', { started: 3, overdue: true }, { action: 'close', outcome: 'expired' }],
+    ['no response in time', { overdue: true, abandoned: true }, { action: 'close', outcome: 'failed' }],
+    ['all ended before they arrived', { started: 2, gone: 2 }, { action: 'close', outcome: 'expired' }],
     ['the caller is gone', { abandoned: true }, { action: 'call-again' }],
     ['the caller still calls', {}, { action: 'nothing' }],
   ])('an open request: %s', (_, request, expected) => {

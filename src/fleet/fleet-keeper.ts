@@ -25,44 +25,47 @@ import {
   WrongAnswer,
 } from './provisioner.ts'
 
-/** A job that has waited for less has not found anybody yet: a claim takes milliseconds, an idle poll two seconds at most. */
+/**
+ * A job that has waited for less may simply not have been found yet: a claim takes milliseconds, an idle poll two
+ * seconds at most.
+ */
 const MOMENT_MS = 1000
-/** How long one call to a provisioner may take. */
+/** The time limit of one call to a provisioner. */
 const CALL_MS = 30_000
-/** After that much more, whoever made it is taken for gone and another process calls again. */
+/** After this additional time, the calling process counts as dead and another process calls again. */
 const TAKE_OVER_MS = 5000
 /**
- * How long after a stop that failed it is tried again, the last of them again and again: what nobody waits for any more costs
- * money. After so many tries, a day, it is left to people.
+ * How long after a failed stop it is tried again, the last value repeatedly, because workers that are not needed cost
+ * money. After a day of tries, it is left to people.
  */
 const STOP_AGAIN_MS = [1000, 5000, 20_000, 60_000, 300_000]
 const MAX_STOPS = 290
-/** Of what a provisioner complains about. */
+/** The longest message of a provisioner that is stored. */
 const MAX_REASON = 2000
-/** A request that is overdue for so long has nobody who looks after its pool. */
+/** If a request is overdue for this long, no process scales its pool. */
 const FORSAKEN_MS = 300_000
-/** How often a provisioner is asked what became of workers that have not come yet. */
+/** How often a provisioner is asked about workers that have not arrived. */
 const DESCRIBE_MS = 5000
 
 export interface FleetKeeperOptions {
   readonly db: Queryable
   readonly log: Log
-  /** Who is written down as having decided. */
+  /** Recorded as the author of decisions. */
   readonly name: string
-  /** The provisioners of the pools that this process looks after. */
+  /** The provisioners of the pools that this process scales. */
   readonly provisioners: ReadonlyMap<string, Provisioner>
   readonly callMs?: number
   readonly momentMs?: number
 }
 
 /**
- * Looks after pools: sees what overflows, decides, and calls provisioners.
+ * Scales pools: measures overflow, decides, and calls provisioners.
  *
- * Any number of processes may do it for the same pools. Each decision is made under the lock of the pool's row and only while no
- * other was made since; a call that its process did not live to finish is made again by another, with the same token.
+ * Any number of processes may scale the same pools. Each decision is made under the lock of the pool's row, and only
+ * if no other was made since. If a process dies during a call, another repeats the call with the same token.
  *
- * A call to a provisioner is never waited for: one that hangs or fails costs a log line and its pool's back-off. It ends by
- * itself, by its time limit, or when this one is stopped.
+ * Nothing waits for a call to a provisioner: one that hangs or fails costs a log line and its pool's back-off. It ends
+ * by its time limit, or when this keeper is stopped.
  */
 export class FleetKeeper {
   readonly #options: FleetKeeperOptions
@@ -70,9 +73,9 @@ export class FleetKeeper {
   readonly #stop = new AbortController()
   /** One call for each pool at a time. */
   readonly #calls = new Map<string, Promise<void>>()
-  /** Of workers that did not come, one for each pool at a time. They keep nobody from asking for others. */
+  /** Stops of workers that did not arrive, one per pool at a time. They do not delay requests for others. */
   readonly #stops = new Map<string, Promise<void>>()
-  /** Pools whose overflow is written down. */
+  /** Pools whose overflow has been recorded. */
   readonly #overflowing = new Set<string>()
 
   constructor(options: FleetKeeperOptions) {
@@ -81,7 +84,7 @@ export class FleetKeeper {
     for (const pool of options.provisioners.keys()) this.#overflowing.add(pool)
   }
 
-  /** One look at every pool. Answers what was done, by pool; `undefined` when there was nothing to do. */
+  /** Checks every pool once. Returns what was done, by pool, or `undefined` if there was nothing to do. */
   async tend(): Promise<Record<string, unknown> | undefined> {
     const done: Record<string, unknown> = {}
     for (const [pool, provisioner] of this.#options.provisioners) {
@@ -95,18 +98,18 @@ export class FleetKeeper {
     }
     const forsaken = await endForsaken(this.#options.db, FORSAKEN_MS)
     if (forsaken > 0)
-      this.#options.log.warn({ requests: forsaken }, 'ended requests of pools that no server looks after')
+      this.#options.log.warn({ requests: forsaken }, 'ended requests of pools that no server scales')
     return Object.keys(done).length === 0 ? undefined : done
   }
 
-  /** Decides nothing more, lets go of calls, and of workers that are this process's children. */
+  /** Makes no more decisions, and abandons calls and worker child processes. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await Promise.allSettled([...this.#calls.values(), ...this.#stops.values()])
     await Promise.all([...this.#options.provisioners.values()].map((provisioner) => provisioner.close()))
   }
 
-  /** Whether something was done. */
+  /** Returns whether something was done. */
   async #act(
     pool: string,
     provisioner: Provisioner,
@@ -118,28 +121,29 @@ export class FleetKeeper {
     const { overflow, newest: seen, request } = look
     switch (decision.action) {
       case 'start': {
-        // What is decided must be asked at once: while an earlier call is under way it is not.
+        // A decision must be followed by its call immediately, so none is made while an earlier call is in progress.
         if (this.#calls.has(pool)) return false
         const token = randomUUID()
         const { count } = decision
         const callMs = this.#callMs + TAKE_OVER_MS
         const asked = await askForWorkers(db, { pool, seen, token, count, reason, overflow, by, callMs })
         if (asked === undefined) return false
-        log.info({ pool, workers: asked.count, reason }, 'workers asked for')
+        log.info({ pool, workers: asked.count, reason }, 'requested workers')
         this.#call(pool, () => this.#start(pool, provisioner, { ...asked, token }, look))
         return true
       }
       case 'call-again': {
         if (this.#calls.has(pool)) return false
         if (!(await takeRequest(db, request!.id, this.#callMs + TAKE_OVER_MS))) return false
-        log.warn({ pool, reason }, 'the provisioner is called again')
+        log.warn({ pool, reason }, 'calling the provisioner again')
         const { id, token, wanted: count } = request!
         this.#call(pool, () => this.#start(pool, provisioner, { id, token, count }, look))
         return true
       }
       case 'bring-back': {
         const returned = await bringBack(db, pool, seen, decision.count, { reason, overflow, by })
-        if (returned > 0) log.info({ pool, workers: returned, reason }, 'workers told to stay')
+        if (returned > 0)
+          log.info({ pool, workers: returned, reason }, 'kept workers that were about to shut down')
         return returned > 0
       }
       case 'close': {
@@ -173,10 +177,10 @@ export class FleetKeeper {
     if (!began) return
     const jobs = overflow.reduce((sum, lane) => sum + lane.jobs, 0)
     const lanes = overflow.map(({ lane, reason }) => `${lane}: ${reason}`)
-    this.#options.log.warn({ pool, jobs, lanes }, 'overflow: jobs wait that no worker can take')
+    this.#options.log.warn({ pool, jobs, lanes }, 'overflow: jobs are waiting that no worker can take')
   }
 
-  /** Does it beside everything else. What goes wrong is logged. */
+  /** Runs in the background. Errors are logged. */
   #call(pool: string, work: () => Promise<void>): void {
     const call = work()
       .catch((error: unknown) => {
@@ -202,12 +206,12 @@ export class FleetKeeper {
       const answer = await this.#within((signal) => provisioner.start(request, signal))
       started = checkStarted(answer, members)
     } catch (error) {
-      // Whoever stops has not failed: another process calls again, and finds what was started.
+      // A stop is not a failure: another process calls again and finds what was started.
       if (this.#stop.signal.aborted) return
       const why = toStorableText(messageOf(error), MAX_REASON)
-      log.warn({ pool, error: why }, 'workers could not be started; the pool backs off')
+      log.warn({ pool, error: why }, 'could not start workers; the pool backs off')
       const left = error instanceof WrongAnswer ? error.instances : []
-      // Before the request ends: should this process not live to end it, they are stopped when it has expired.
+      // Recorded before the request ends: if this process dies first, the workers are stopped when the request expires.
       if (left.length > 0) await noteStarted(db, id, { instances: left, failures: [] })
       await endRequest(db, id, 'failed', why)
       if (left.length > 0) this.#stopBeside(pool, provisioner)
@@ -219,10 +223,10 @@ export class FleetKeeper {
       message: toStorableText(message, MAX_REASON),
     }))
     for (const { member, message } of failures)
-      log.warn({ pool, member, error: message }, 'a worker could not be started')
-    // When this fails the request stays open: the provisioner is called again with the same token, and finds them.
+      log.warn({ pool, member, error: message }, 'could not start a worker')
+    // If this fails, the request stays open: the provisioner is called again with the same token and finds them.
     if (await noteStarted(db, id, { instances, failures })) return
-    // Somebody gave up on the request meanwhile.
+    // The request was abandoned in the meantime.
     this.#stopBeside(pool, provisioner)
   }
 
@@ -230,7 +234,7 @@ export class FleetKeeper {
     const ids = missing(request)
     const states = await this.#within((signal) => provisioner.describe(ids, signal)).catch(
       async (error: unknown) => {
-        // It is asked again after the same time, not with every look.
+        // It is asked again after the same time, not at every check.
         await noteGone(this.#options.db, request.id, request.gone)
         throw error
       },
@@ -240,15 +244,18 @@ export class FleetKeeper {
   }
 
   /**
-   * Who has not come in time must not come later, when nobody waits any more. That they are to be stopped is in the database since
-   * their request ended: whoever ended it may be gone.
+   * Workers that did not arrive in time must not arrive later, when they are no longer needed. The database marks them
+   * when their request ends, because the process that ended it may have died.
    */
   #stopBeside(pool: string, provisioner: Provisioner): void {
     if (this.#stops.has(pool)) return
     const stop = this.#stopLeft(pool, provisioner)
       .catch((error: unknown) => {
         if (this.#stop.signal.aborted) return
-        this.#options.log.warn({ pool, error: messageOf(error) }, 'fleet: what is left could not be read')
+        this.#options.log.warn(
+          { pool, error: messageOf(error) },
+          'fleet: could not read which workers to stop',
+        )
       })
       .finally(() => this.#stops.delete(pool))
     this.#stops.set(pool, stop)
@@ -262,16 +269,16 @@ export class FleetKeeper {
   async #stopInstances(pool: string, provisioner: Provisioner, left: LeftInstances): Promise<void> {
     const { db, log } = this.#options
     const { instances, tries } = left
-    log.warn({ pool, instances, tries }, 'workers that did not come are stopped')
+    log.warn({ pool, instances, tries }, 'stopped workers that did not arrive')
     let againMs: number | null = null
     try {
-      await this.#within((signal) => provisioner.stop(instances, 'its worker did not come in time', signal))
+      await this.#within((signal) => provisioner.stop(instances, 'the worker did not arrive in time', signal))
     } catch (error) {
       // Another process takes over when the time of this call is up.
       if (this.#stop.signal.aborted) return
       againMs = tries < MAX_STOPS ? (STOP_AGAIN_MS[tries - 1] ?? STOP_AGAIN_MS.at(-1)!) : null
       const facts = { pool, instances, error: messageOf(error), againMs }
-      log[againMs === null ? 'error' : 'warn'](facts, 'workers that did not come could not be stopped')
+      log[againMs === null ? 'error' : 'warn'](facts, 'could not stop workers that did not arrive')
     }
     await noteStopped(db, left, againMs)
   }
@@ -281,13 +288,13 @@ export class FleetKeeper {
       return await within(this.#callMs, this.#stop.signal, call)
     } catch (error) {
       throw isTimeout(error)
-        ? provisionerFailed('timeout', `no answer within ${this.#callMs / 1000} s`)
+        ? provisionerFailed('timeout', `no response within ${this.#callMs / 1000} s`)
         : error
     }
   }
 }
 
-/** Instances whose workers have not come. */
+/** Instances whose workers have not arrived. */
 function missing({ instances, members }: PoolRequest): string[] {
   return instances.filter(({ member }) => !members.includes(member)).map(({ id }) => id)
 }

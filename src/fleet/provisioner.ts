@@ -1,19 +1,19 @@
 import { messageOf, SluiceError } from '../errors.ts'
 
-/** Workers that a pool has asked for. */
+/** Workers that a pool requests. */
 export interface StartRequest {
-  /** The same token means the same workers: asking again starts none that was started before. */
+  /** The same token means the same workers: repeating a request starts none again. */
   readonly token: string
   readonly pool: string
-  /** Which ones of the request: 1 for the first. */
+  /** The members of the request to start: 1 is the first. */
   readonly members: readonly number[]
-  /** Jobs at once of each; 0: no limit of its own. */
+  /** The capacity of each; 0: no limit. */
   readonly capacity: number
-  /** What each offers to tasks with `requires`. */
+  /** The labels of each, for tasks with `requires`. */
   readonly labels: Readonly<Record<string, string | number | boolean>>
 }
 
-/** What was started. Members that are in neither list were not tried. */
+/** What was started. Members in neither list were not tried. */
 export interface Started {
   readonly instances: readonly { readonly member: number; readonly id: string }[]
   readonly failures: readonly { readonly member: number; readonly message: string }[]
@@ -21,47 +21,53 @@ export interface Started {
 
 export interface InstanceState {
   readonly id: string
-  /** `unknown`: nobody can say; it may run. */
+  /** `unknown`: it may be running. */
   readonly state: 'starting' | 'running' | 'stopped' | 'unknown'
-  /** Why it stopped, where that is known. */
+  /** Why it stopped, if known. */
   readonly reason?: string
 }
 
 /**
  * Starts and stops workers for a pool.
  *
- * Every call ends when its signal fires, and may be made again after a failure or a crash. What a worker needs to find the
- * database or the server is not part of it: that is in the image, the task definition or the environment.
+ * Every call ends when its signal fires, and may be repeated after a failure or a crash. How a worker finds the
+ * database or the server is not part of it: the image, the task definition or the environment defines that.
  *
- * @throws {SluiceError} `PROVISIONER_FAILED` with `details.kind`, when nothing at all could be done. `WrongAnswer` is one that names
+ * @throws {SluiceError} `PROVISIONER_FAILED` with `details.kind`, if nothing could be done. `WrongAnswer` also names
  *   what has to be stopped.
  */
 export interface Provisioner {
   start(request: StartRequest, signal: AbortSignal): Promise<Started>
   describe(ids: readonly string[], signal: AbortSignal): Promise<readonly InstanceState[]>
-  /** Stopping what has stopped already, or what nobody knows, is no failure. What only another process can stop is one. */
+  /**
+   * Stopping a worker that has stopped or is unknown is not a failure. A worker that only another process can stop is
+   * one.
+   */
   stop(ids: readonly string[], reason: string, signal: AbortSignal): Promise<void>
-  /** Lets go of what it holds; workers that are this process's children are asked to end. */
+  /** Releases resources, and asks worker child processes to shut down. */
   close(): Promise<void>
 }
 
-/** What the provisioners of this process have in common. */
+/** What the provisioners of this process share. */
 export interface ProvisionerSetting {
   readonly pool: string
-  /** As the config says. */
+  /** As written in the config. */
   readonly options: Readonly<Record<string, unknown>>
-  /** Where relative paths start. */
+  /** The folder from which relative paths start. */
   readonly folder: string
   /** The config file, if there is one. */
   readonly configFile: string | undefined
-  /** How a child of this process finds the database. */
+  /** The environment with which a child process finds the database. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** throttled: too many calls. denied: it may not. timeout: no answer. refused: it will not. unreachable: nobody there. */
+/**
+ * throttled: too many calls. denied: missing permissions. timeout: no response. refused: rejected. unreachable: no
+ * connection.
+ */
 export type FailureKind = 'throttled' | 'denied' | 'timeout' | 'refused' | 'unreachable'
 
-/** What a worker finds in its environment. With it, it is known as the one that was asked for. */
+/** The environment of a worker. It identifies the worker as a member of the request. */
 export function environmentOf(request: StartRequest, member: number): Readonly<Record<string, string>> {
   const labels = Object.entries(request.labels)
   return {
@@ -77,8 +83,8 @@ export function provisionerFailed(kind: FailureKind, message: string, cause?: un
 }
 
 /**
- * A provisioner's answer that cannot be right. What it names all the same may have been started, and is to be stopped; a member that
- * was not asked for is 0 there.
+ * An invalid response of a provisioner. The workers it names may have been started and must be stopped. A member that
+ * was not requested is 0.
  */
 export class WrongAnswer extends SluiceError {
   readonly instances: Started['instances']
@@ -90,8 +96,8 @@ export class WrongAnswer extends SluiceError {
 }
 
 /**
- * Each member was asked for and is named once, each id is that of one worker: who is who must be known, or a worker that has come would be
- * stopped as one that has not.
+ * Checks that each requested member is named once and that ids are unique. Otherwise, a worker that has arrived could
+ * be stopped as one that has not.
  *
  * @throws {WrongAnswer}
  */
@@ -99,7 +105,7 @@ export function checkStarted(started: Started, asked: readonly number[]): Starte
   const { instances, failures } = started
   const wrong = (message: string) =>
     new WrongAnswer(
-      `the provisioner's answer: ${message}`,
+      `the provisioner's response: ${message}`,
       instances.map(({ member, id }) => ({ member: asked.includes(member) ? member : 0, id })),
     )
   const ids = new Set<string>()
@@ -116,13 +122,13 @@ export function checkStarted(started: Started, asked: readonly number[]): Starte
   return started
 }
 
-/** How many calls for one request are under way at once: clouds count them per second. */
+/** How many calls of one request run at once, because clouds limit the rate of calls. */
 const CALLS_AT_ONCE = 5
 
 /**
- * Starts members one by one, a few at a time, so that each is known by itself.
+ * Starts members one by one, a few at a time, so that each has its own result.
  *
- * @throws the first failure when none could be started.
+ * @throws the first failure if none could be started.
  */
 export async function startEach(
   request: StartRequest,
@@ -139,7 +145,7 @@ export async function startEach(
       } catch (error) {
         errors.push(error)
         failures.push({ member, message: messageOf(error) })
-        // Whoever is throttled or denied is so for the rest too, and each more call makes it worse.
+        // Throttled or denied calls would fail for the rest, too, and more calls make it worse.
         if (instances.length === 0) left.length = 0
       }
     }
@@ -151,7 +157,7 @@ export async function startEach(
 }
 
 /**
- * The package of an optional peer dependency.
+ * Loads the package of an optional peer dependency.
  *
  * @throws {SluiceError} `INVALID_CONFIG` when it is not installed.
  */

@@ -2,9 +2,10 @@ import { isAbsolute, resolve } from 'node:path'
 import { SluiceError } from '../errors.ts'
 
 /**
- * A program and its arguments. Elements that start with `./` or `../`, and a program with a `/` in it, are paths from `folder`.
+ * Resolves a program and its arguments. Elements that start with `./` or `../`, and a program with a `/` in it, are
+ * paths relative to `folder`.
  *
- * @throws {SluiceError} `INVALID_CONFIG` when it cannot be a command.
+ * @throws {SluiceError} `INVALID_CONFIG` if it is not a valid command.
  */
 export function resolveProgram(argv: readonly string[], folder: string, name: string): readonly string[] {
   if (argv.length === 0 || argv.some((part) => part.includes('\0'))) {

@@ -55,7 +55,7 @@ function messageOf({ id, task, status, error, isWorkflow }: JobFailure): string 
   return `job ${id} (${task}) ${how}: ${error.replace(/^cancelled: /, '')}. For details, run: sluice ${command} ${id}`
 }
 
-/** Rebuilds an error that was thrown in another process. */
+/** Rebuilds an error that was thrown elsewhere. */
 export function toError(detail: ErrorDetail): Error {
   const { class: name, message, stack = [], properties = {}, value, cause, errors } = detail
   const error = new (classNamed(name))(message, cause === undefined ? {} : { cause: toError(cause) })

@@ -175,8 +175,8 @@ test('a task with a model and no uses is told at the start what that means', asy
   await apps.open({ tasks: [loose, none], budgets: { zero: 0 }, lanes })
   const warnings = apps.logged.filter(({ level }) => level === 'warn')
   expect(warnings.map(({ fields, message }) => `${fields.task}: ${message}`)).toEqual([
-    expect.stringMatching(/^loose: model llm is given without uses: its memory counts against nothing/),
-    expect.stringMatching(/^none: uses budget zero, of which there is 0: none of its jobs can start/),
+    expect.stringMatching(/^loose: model llm has no uses, so its memory is not counted/),
+    expect.stringMatching(/^none: uses budget zero, which has an amount of 0, so none of its jobs can start/),
   ])
 })
 

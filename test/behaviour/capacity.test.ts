@@ -122,7 +122,7 @@ test('a program is one worker at a time; it can stop and start again', async () 
   const starts = await Promise.allSettled([app.work(), app.work(), app.work()])
   expect(starts.map((start) => start.status).sort()).toEqual(['fulfilled', 'rejected', 'rejected'])
   expect(starts.find((start) => start.status === 'rejected')).toMatchObject({
-    reason: { code: 'INVALID_ARGUMENT', message: 'this process is a worker already' },
+    reason: { code: 'INVALID_ARGUMENT', message: 'this process is already a worker' },
   })
   expect(await app.listWorkers()).toHaveLength(1)
   await app.submit(quick, 1).then((job) => job.result())

@@ -68,7 +68,7 @@ describe('finding the file', () => {
     await write('sluice.config.ts', 'export default {}')
     await write('sluice.config.mjs', 'export default {}')
     expect(await refusal()).toBe(
-      `${folder}: has sluice.yaml and sluice.config.ts and sluice.config.mjs; only one can be the config: ` +
+      `${folder}: has sluice.yaml and sluice.config.ts and sluice.config.mjs; there can be only one config: ` +
         'remove sluice.config.ts and sluice.config.mjs to use sluice.yaml, or choose one with --config',
     )
     expect((await loadConfig({ path: 'sluice.yaml', folder })).config).toEqual({})
@@ -77,7 +77,7 @@ describe('finding the file', () => {
   test('a name that is nearly right is refused, not passed over', async () => {
     await write('sluice.yml', 'capacity: 7')
     expect(await refusal()).toBe(
-      'sluice.yml: is not a name that is looked for; rename it to sluice.yaml, or choose it with --config',
+      'sluice.yml: is not a recognized config name; rename it to sluice.yaml, or choose it with --config',
     )
   })
 
@@ -122,13 +122,13 @@ tasks:
     )
     expect((await refusal()).split('\n')).toEqual([
       '7 problems:',
-      '  sluice.yaml:7:5: lanes.night.poll: written twice, first at sluice.yaml:6:5; keep one',
+      '  sluice.yaml:7:5: lanes.night.poll: duplicate key, first defined at sluice.yaml:6:5; keep one',
       '  sluice.yaml:2:49: lanes.interactive.slots: found -1; write a whole number of at least 0, or none',
       '  sluice.yaml:5:5: lanes.night.slot: unknown key; did you mean slots?',
       '  sluice.yaml:10:29: fleet.pools.a.min: is 4, more than max, which is 3; write at most 3, or raise max',
       '  sluice.yaml:12:18: tasks.align.exec: found "./align.sh"; write the program and its arguments as a list, ' +
         'such as [./align.sh, --fast]; no shell is involved',
-      '  sluice.yaml:4:13: lanes.night.tasks[0]: task align is put in lane night here and in lane interactive at ' +
+      '  sluice.yaml:4:13: lanes.night.tasks[0]: task align is placed in lane night here and in lane interactive at ' +
         'lanes.interactive.tasks[1] (sluice.yaml:2:34); a task is in one lane: keep one',
       '  sluice.yaml:9:8: stale: stale must be greater than twice the heartbeat, but stale is 10s (stale) and ' +
         'heartbeat is 5s (heartbeat); set stale to more than 10s, or heartbeat to less than 5s',
@@ -230,7 +230,7 @@ describe('modules', () => {
     await expect(readModule(path, 'sluice.config.mjs', 200)).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
       message:
-        'sluice.config.mjs: could not be run: it did not come to its end within 200ms; it may wait for something that never comes',
+        'sluice.config.mjs: could not be run: it did not finish within 200ms; it may be waiting for something that never happens',
     })
   })
 
@@ -251,7 +251,7 @@ describe('modules', () => {
       "import { x } from 'sluice'\nexport default x",
       /Cannot find module 'sluice'.*install sluice in this folder/,
     ],
-    ['export const other = {}', /exports no config; write "export default/],
+    ['export const other = {}', /does not export a config; write "export default/],
     ['export default {}\nexport const config = {}', /exports a default and also "config"; keep one/],
     ['export default () => ({})', /the export default is a function; export the config itself/],
     ['export const config = 5', /the export config is 5/],

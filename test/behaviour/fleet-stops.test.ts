@@ -25,7 +25,7 @@ describe('workers that were asked for and did not come', () => {
       await one.tend()
       return provisioner.stopped.length === 2
     }, 'both to be stopped, though not at the first try')
-    expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none came in time' })
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none arrived in time' })
   })
 
   test('those that whoever ended the request did not live to stop are stopped by another, and cannot come any more; who came is left alone', async () => {
@@ -220,7 +220,7 @@ describe('workers that were asked for and did not come', () => {
     await provisioner.answers.arrived()
     await database.sql("update sluice.fleet_decisions set arrive_by = now() - interval '1 second'")
     await one.tend()
-    expect((await decisions(app))[0]).toMatchObject({ outcome: 'failed', endedWhy: 'no answer in time' })
+    expect((await decisions(app))[0]).toMatchObject({ outcome: 'failed', endedWhy: 'no response in time' })
     await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)
     await one.tend()
     expect(await decisions(app)).toHaveLength(1)

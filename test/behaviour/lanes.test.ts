@@ -159,7 +159,7 @@ describe('what a lane is set to', () => {
     await expect(apps.open({ tasks: [{ ...twice, lane: 'nowhere' }] })).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
       message: expect.stringMatching(
-        /^lane of task twice: no lane is called nowhere; there are .*default.*; write one of them, or declare it: sluice\(\{ lanes: \{ 'nowhere': \{\} \} \}\)$/,
+        /^lane of task twice: lane nowhere does not exist; existing lanes: .*default.*; use one of them, or declare it: sluice\(\{ lanes: \{ 'nowhere': \{\} \} \}\)$/,
       ),
     })
     await expect(apps.open({ tasks: [{ ...twice, lane: 'interactiv' }] })).rejects.toThrow(

@@ -229,7 +229,7 @@ test.each([
   const app = await sluice({ database: database.url, log })
   await app.close()
   expect(warnings).toEqual([
-    [{ functions: [name] }, 'functions of the schema were missing or had been changed: restored'],
+    [{ functions: [name] }, 'functions of the schema were missing or had been changed; restored them'],
   ])
   expect(await records()).toEqual(before)
   expect(await schema()).toEqual(expected)

@@ -285,14 +285,14 @@ describe('options of provisioners', () => {
     createProvisioner(kind, { pool: 'burst', options, folder, configFile: undefined, environment: {} })
 
   test.each<[PoolSettings['provisioner'], Record<string, unknown>, string]>([
-    ['local', {}, 'there is no config file'],
+    ['local', {}, 'no config file names tasks'],
     ['local', { args: [] }, 'did you mean argv?'],
     ['command', {}, 'fleet.pools.burst.options.argv'],
     ['command', { argv: [] }, 'must be a program and its arguments'],
     ['ecs', { cluster: 'jobs' }, 'fleet.pools.burst.options.taskDefinition'],
     ['ecs', { taskDefinition: 'w', container: 'w', launchType: 'FARGATE' }, 'needs subnets'],
     ['ecs', { taskDefinition: 'w', container: 'w', launchType: 'MOON' }, 'must be one of EC2, FARGATE'],
-    ['kubernetes', {}, 'write either image, or template'],
+    ['kubernetes', {}, 'set either image or template, not both'],
     ['kubernetes', { template: { spec: {} } }, 'a pod template with spec.containers'],
   ])('%s refuses %j', async (kind, options, message) => {
     await expect(create(kind, options)).rejects.toMatchObject({
@@ -347,7 +347,7 @@ describe('options of provisioners', () => {
     [
       'an answer of more than a MiB',
       `{ instances: [], text: 'x'.repeat(1 << 20) }`,
-      /answered with more than 1048576 bytes/,
+      /responded with more than 1048576 bytes/,
     ],
   ])('a program that answers with %s is refused in a few words', async (_, answer, message) => {
     const script = `process.stdin.resume().on('end', () => console.log(JSON.stringify(${answer})))`
@@ -426,7 +426,7 @@ describe('options of provisioners', () => {
     await other.stop([ids[0]], 'test', soon())
     await expect(other.stop([foreign], 'test', soon())).rejects.toMatchObject({
       code: 'PROVISIONER_FAILED',
-      message: `${foreign}: only a server of that machine can stop it`,
+      message: `${foreign}: only a server on that machine can stop it`,
     })
     await Promise.all([owner.close(), other.close()])
   })

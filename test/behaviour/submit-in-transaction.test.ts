@@ -196,18 +196,15 @@ test('a pool, a whole database object or anything else is refused: it would not 
   const knex = knexOf({ client: 'pg', connection: knexConnection() })
   const client = await pool.connect()
   const others: [unknown, RegExp][] = [
-    [pool, /a pool is no transaction: give the `client`/],
-    [drizzle(pool), /the Drizzle database itself is no transaction: give the `tx`/],
-    [new Kysely({ dialect: new PostgresDialect({ pool }) }), /the Kysely object itself is no transaction/],
-    [knex, /the knex object itself is no transaction: give the `trx`/],
-    [
-      client,
-      /this client is in no transaction, so the job would be stored whatever follows: send BEGIN first/,
-    ],
-    [{}, /no transaction that Sluice knows; give a client of pg/],
-    [null, /no transaction that Sluice knows/],
-    ['begin', /no transaction that Sluice knows/],
-    [async () => undefined, /did not give back rows/],
+    [pool, /a pool is not a transaction; pass the `client`/],
+    [drizzle(pool), /the Drizzle database itself is not a transaction; pass the `tx`/],
+    [new Kysely({ dialect: new PostgresDialect({ pool }) }), /the Kysely object itself is not a transaction/],
+    [knex, /the knex object itself is not a transaction; pass the `trx`/],
+    [client, /this client is not in a transaction, so the job would be stored immediately; send BEGIN first/],
+    [{}, /this transaction is not of a supported kind; pass a client of pg/],
+    [null, /this transaction is not of a supported kind/],
+    ['begin', /this transaction is not of a supported kind/],
+    [async () => undefined, /did not return rows/],
   ]
   for (const [transaction, message] of others) {
     const submitted = app.submit(audit, 1, { transaction: transaction as TransactionLike })

@@ -432,7 +432,7 @@ describe('a program is refused when it opens', () => {
     await expect(apps.open({ workflows: [around] })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message:
-        'workflow needy runs task missing, which is not among the tasks given to sluice(): add it there',
+        'workflow needy runs task missing, which is not among the tasks passed to sluice(); add it there',
     })
   })
 

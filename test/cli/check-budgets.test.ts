@@ -23,9 +23,9 @@ tasks:
     0,
     [
       'warning: task bare: uses 10 bytes of budget vram, whose amounts are sizes: write a unit, such as 10GB',
-      'warning: task chat: runs 4 programs of model llama at once, but its memory is counted once: let them share one model server, or put what each loads into perJob',
+      'warning: task chat: runs 4 programs of model llama at once, but counts its memory once; let them share one model server, or set perJob to what each program loads',
       'warning: task slip: names model lama, which models does not have; did you mean llama?',
-      'warning: task smaller: differs from task other in what model flux uses of vram, and is refused when it starts: a model is loaded once for both',
+      'warning: task smaller: differs from task other in how much of vram model flux uses, and will be rejected when it starts, because a model is loaded once for both',
     ],
   ])
   expect(stdout).toMatch(/\nBUDGET +THERE IS +QUANTUM +MAX WAIT +TASKS\n/)

@@ -45,7 +45,7 @@ test('what cannot be read is told with line, column and what would be right', as
 `),
   ).toEqual([
     expect.stringMatching(
-      /^flow\.yaml:12:7: workflows\.pipeline\.steps\.b: written twice, first at flow\.yaml:6:7; keep one$/,
+      /^flow\.yaml:12:7: workflows\.pipeline\.steps\.b: duplicate key, first defined at flow\.yaml:6:7; keep one$/,
     ),
     expect.stringMatching(
       /^flow\.yaml:8:13: .*both: has task and workflow; a step runs one thing: keep one of them$/,
@@ -107,13 +107,13 @@ workflows:
   expect(code).toBe(0)
   expect(stdout).toContain('flow.yaml is fine: 1 task in 4 lanes, 1 workflow')
   const applies =
-    'has no exec, and no code here has the task: what is said of it applies in programs that have its code and this file'
-  const once = 'the workflow can be submitted once a worker has brought it'
+    'has no exec and is not defined in this program; its settings apply to programs that have its code and this file'
+  const once = 'the workflow can be submitted once a worker has registered the task'
   expect(stderr.trimEnd().split('\n')).toEqual([
     `warning: task cuont: flow.yaml:1:34: tasks.cuont: ${applies}; did you mean count?`,
     `warning: task resize: flow.yaml:1:58: tasks.resize: ${applies}`,
-    `warning: task resise: flow.yaml:3:32: workflows.other.steps.a.task: no task resise is here: ${once}; did you mean resize?`,
-    `warning: task publish: flow.yaml:3:74: workflows.other.steps.c.task: no task publish is here: ${once}`,
+    `warning: task resise: flow.yaml:3:32: workflows.other.steps.a.task: task resise is not defined here; ${once}; did you mean resize?`,
+    `warning: task publish: flow.yaml:3:74: workflows.other.steps.c.task: task publish is not defined here; ${once}`,
   ])
 })
 

@@ -24,7 +24,7 @@ test('what a file says of tasks that are not here is told with its place, until 
   const first = await cli.run(['submit', 'align'])
   expect(first.code).toBe(0)
   expect(first.stderr).toContain('sluice.yaml:3:3: tasks.resize: has no exec')
-  expect(first.stderr).toContain('sluice.yaml:9:22: workflows.thumbnails.steps.index.task: no task index')
+  expect(first.stderr).toContain('sluice.yaml:9:22: workflows.thumbnails.steps.index.task: task index')
 
   const early = await cli.run(['submit', 'thumbnails', '--json'])
   expect([early.code, early.stdout]).toEqual([1, ''])
@@ -88,13 +88,13 @@ test('a lane that nobody has made is refused at every start, with its place; one
         file: 'lane.yaml',
         line: 2,
         column: 32,
-        message: expect.stringMatching(/^no lane is called nolane; there are default, interactive, /),
+        message: expect.stringMatching(/^lane nolane does not exist; existing lanes: default, interactive, /),
       },
     ])
   }
   const { code, stderr } = await cli.run(['check', 'lane.yaml'])
   expect(code).toBe(0)
-  expect(stderr).toContain('warning: task e: lane.yaml:2:32: tasks.e.lane: no lane is called nolane; ')
+  expect(stderr).toContain('warning: task e: lane.yaml:2:32: tasks.e.lane: lane nolane does not exist; ')
 
   await apps.open({ lanes: { nolane: { slots: 1 } } })
   expect(await cli.run(['submit', 'e', '--config', 'lane.yaml'])).toMatchObject({ code: 0, stderr: '' })
@@ -109,7 +109,7 @@ test('a worker, a server and doctor name a task that a lane of the file misspell
   const misspelt =
     'misspelt.yaml:1:38: lanes.narrow.tasks[0]: no file or program has declared a task renderr; did you mean render? Lane narrow does not apply to render'
   const unknown =
-    'misspelt.yaml:1:47: lanes.narrow.tasks[1]: no file or program has declared a task brought-later. It will run in lane narrow once a program with this file brings it'
+    'misspelt.yaml:1:47: lanes.narrow.tasks[1]: no file or program has declared a task brought-later. It will run in lane narrow once a program with this file registers it'
   for (const args of [
     ['worker', ...config],
     ['server', '--port', '0', ...config],

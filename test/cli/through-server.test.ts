@@ -218,19 +218,15 @@ describe('a server that cannot be spoken to:', () => {
   })
 
   test.each<[string, (response: ServerResponse) => void, string]>([
-    [
-      'a page',
-      (response) => response.end('<html>hello</html>'),
-      'is no server of Sluice: look at the address',
-    ],
-    ['other JSON', (response) => response.writeHead(404).end('{"error":"x"}'), 'is no server of Sluice'],
+    ['a page', (response) => response.end('<html>hello</html>'), 'is not a Sluice server; check the address'],
+    ['other JSON', (response) => response.writeHead(404).end('{"error":"x"}'), 'is not a Sluice server'],
     [
       'a redirect',
       (response) =>
         response.writeHead(301, { location: 'https://sluice.example.com/api/v1/jobs?limit=51' }).end(),
-      'sends elsewhere: give the address https://sluice.example.com',
+      'redirects; use the address https://sluice.example.com',
     ],
-    ['a proxy', (response) => response.writeHead(502).end('bad gateway'), 'answers with status 502'],
+    ['a proxy', (response) => response.writeHead(502).end('bad gateway'), 'responds with status 502'],
   ])('%s in place of a server of Sluice', async (_, answer, message) => {
     const stranger = await pretend((_request, response) => answer(response))
     expect(await failure(['ps', '--server', stranger])).toMatchObject({
@@ -381,8 +377,8 @@ test('attaching to a job of somebody else tells its id and no more', async () =>
     options,
   )
   expect(waited.code).toBe(1)
-  expect(waited.stderr).toContain(`job ${id} has this key already and is not yours to read`)
-  expect(waited.stderr).toContain('hint:  submit again when the key is free')
+  expect(waited.stderr).toContain(`job ${id} already has this key and belongs to another owner`)
+  expect(waited.stderr).toContain('hint:  Submit again when the key is free')
 })
 
 test('waiting and following go on where they were when a server is killed and started again', {

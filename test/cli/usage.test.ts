@@ -152,7 +152,7 @@ describe('a wrong config', () => {
     const { code, stdout, stderr } = await cli.run(['check', 'exits.config.mjs'], { ownProcess: true })
     expect([code, stdout]).toEqual([own === 0 ? 2 : own, ''])
     expect(stderr).toBe(
-      `error: exits.config.mjs: ended the process with code ${own} while it was run; a config must not\ncode:  INVALID_CONFIG\n`,
+      `error: exits.config.mjs: ended the process with code ${own} while it was running, which a config must not do\ncode:  INVALID_CONFIG\n`,
     )
   })
 
@@ -273,7 +273,7 @@ test.each([
     {},
     '--server: localhost:8080 has no scheme; write http://localhost:8080',
   ],
-  [['ps'], { SLUICE_SERVER: 'ann:secret@host' }, 'SLUICE_SERVER: give an address such as https://'],
+  [['ps'], { SLUICE_SERVER: 'ann:secret@host' }, 'SLUICE_SERVER: use an address such as https://'],
 ])('an address without a scheme is told with where it stands: %j %j', async (args, environment, expected) => {
   const { code, stderr } = await cli.run(args, { environment: { SLUICE_KEY: 'slk_x', ...environment } })
   expect([code, stderr]).toEqual([2, expect.stringContaining(expected)])

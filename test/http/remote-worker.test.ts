@@ -94,7 +94,9 @@ describe('the protocol', () => {
     const path = `/workers/${id}/heartbeat`
     const blocked = { forMs: 7300, tasks: ['echo'] }
     expect((await server.call('POST', path, { key, body: { blocked } })).status).toBe(200)
-    expect(await findings()).toMatchObject([{ text: expect.stringContaining(`It runs job ${job} (echo)`) }])
+    expect(await findings()).toMatchObject([
+      { text: expect.stringContaining(`It is running job ${job} (echo)`) },
+    ])
     expect((await server.call('POST', path, { key })).status).toBe(200)
     expect(await findings()).toEqual([])
     await cycle(id, { ended: [{ ...held(jobs[0]!), ending: 'completed', result: 'null' }], free: 0 })
@@ -299,7 +301,7 @@ describe('the protocol', () => {
     })
     await worker.close()
     expect(lines.join('')).toContain('the server knows task echo with another priority, which counts')
-    expect(lines.join('')).toContain('budgets of this file have no effect behind a server')
+    expect(lines.join('')).toContain('budgets of this file have no effect in a remote worker')
   })
 
   test('what a worker no longer holds it is told to stop', async () => {
@@ -588,7 +590,7 @@ test('a remote worker whose file names a lane that the server does not have is t
   await expect(remoteWorker({ server: server.url, key, tasks: [night] })).rejects.toMatchObject({
     code: 'LANE_NOT_FOUND',
     message: expect.stringContaining('night'),
-    details: { hint: expect.stringContaining('name the lane in the config of the server') },
+    details: { hint: expect.stringContaining('declare the lane in the config of the server') },
   })
 })
 
@@ -659,8 +661,8 @@ test('what the server has no room for is sent again after the time it names, and
 })
 
 test.each([
-  [{ server: 'ftp://x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: give an address'],
-  [{ server: 'http://u:p@x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: leave user and password out'],
+  [{ server: 'ftp://x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: use an address'],
+  [{ server: 'http://u:p@x', key: 'slk_x' }, 'INVALID_ARGUMENT', 'server: the address must not contain'],
   [{ server: 'http://127.0.0.1:4', key: 'slk_secret' }, 'SERVER_UNAVAILABLE', 'ECONNREFUSED'],
   [{ server: '', key: 'slk_secret' }, 'INVALID_ARGUMENT', 'SLUICE_SERVER'],
 ])('a worker for %j is refused with %s, and the key is not repeated', async (where, code, text) => {

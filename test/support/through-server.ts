@@ -67,7 +67,7 @@ export function throughServer(app: Sluice, options: SluiceOptions, log: Log): Sl
     })
   }
   const work: Sluice['work'] = async (how = {}) => {
-    if (working !== undefined) throw new SluiceError('INVALID_ARGUMENT', 'this process is a worker already')
+    if (working !== undefined) throw new SluiceError('INVALID_ARGUMENT', 'this process is already a worker')
     const mine = start(how)
     working = mine
     try {

@@ -16,21 +16,21 @@ import {
 } from '../provisioner.ts'
 import { resolveProgram } from '../resolve-program.ts'
 
-/** What a program may answer: some thousand instances. */
+/** The longest response of a program: some thousand instances. */
 const MAX_ANSWER_BYTES = 1_048_576
-/** Of what it says on stderr, for the message. */
+/** How much of its stderr a message quotes. */
 const MAX_COMPLAINT = 500
-/** Of an id, or of what it complains about one worker. */
+/** The longest id or failure message of a worker. */
 const MAX_TEXT = 1000
-/** Of an id that cannot be kept, for the message. */
+/** How much of an invalid id a message shows. */
 const MAX_SHOWN = 100
 const STATES: readonly unknown[] = ['starting', 'running', 'stopped', 'unknown']
 
 /**
- * Asks an operator's program: one call for each request, JSON on stdin, JSON on stdout, exit code 0.
+ * Calls an operator's program: one call per request, JSON on stdin, JSON on stdout, exit code 0.
  *
- * It has to be idempotent itself: the same token and member twice is one worker. A program that runs past the time limit is
- * killed with its process group.
+ * The program must be idempotent: the same token and member twice is one worker. A program that exceeds the time limit
+ * is killed with its process group.
  */
 export class CommandProvisioner implements Provisioner {
   readonly #argv: readonly string[]
@@ -96,7 +96,7 @@ export class CommandProvisioner implements Provisioner {
       try {
         process.kill(-child.pid!, 'SIGKILL')
       } catch {
-        // It is gone already.
+        // It has already ended.
       }
     }
     signal.addEventListener('abort', kill, { once: true })
@@ -108,13 +108,13 @@ export class CommandProvisioner implements Provisioner {
         kill()
       })
       const complaint = collect(child.stderr, MAX_ANSWER_BYTES, () => {})
-      // One that ends without reading breaks the pipe; its exit code says why.
+      // A program that ends without reading breaks the pipe. Its exit code says why.
       child.stdin.on('error', () => {})
       child.stdin.end(JSON.stringify(question))
       const [code, by] = await exited
-      if (signal.aborted) throw provisionerFailed('timeout', `${command} gave no answer in time`)
+      if (signal.aborted) throw provisionerFailed('timeout', `${command} did not respond in time`)
       if (tooMuch)
-        throw provisionerFailed('refused', `${command} answered with more than ${MAX_ANSWER_BYTES} bytes`)
+        throw provisionerFailed('refused', `${command} responded with more than ${MAX_ANSWER_BYTES} bytes`)
       if (code !== 0) {
         const said = complaint().trim().slice(-MAX_COMPLAINT)
         const how = code === null ? `was ended by ${by}` : `ended with code ${code}`
@@ -147,14 +147,14 @@ function parse(text: string, command: string): Record<string, unknown> {
   try {
     answer = JSON.parse(text)
   } catch (cause) {
-    throw provisionerFailed('refused', `${command} did not answer with JSON: ${messageOf(cause)}`, cause)
+    throw provisionerFailed('refused', `${command} did not respond with JSON: ${messageOf(cause)}`, cause)
   }
   if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
     return answer as Record<string, unknown>
-  throw provisionerFailed('refused', `${command} did not answer with a JSON object`)
+  throw provisionerFailed('refused', `${command} did not respond with a JSON object`)
 }
 
-/** @throws {WrongAnswer} naming what could be read. */
+/** @throws {WrongAnswer}, which names what could be read. */
 function readStarted(answer: Record<string, unknown>, asked: readonly number[]): Started {
   try {
     const instances = listOf(answer.instances, 'instances').map((each) => ({
@@ -171,7 +171,7 @@ function readStarted(answer: Record<string, unknown>, asked: readonly number[]):
   }
 }
 
-/** Of an answer that is refused, each instance that has an id of the program's own. */
+/** Of a rejected response, each instance that has an id from the program. */
 function readable(value: unknown, asked: readonly number[]): Started['instances'] {
   if (!Array.isArray(value)) return []
   return value.flatMap((each: unknown) => {
@@ -183,25 +183,25 @@ function readable(value: unknown, asked: readonly number[]): Started['instances'
 
 function listOf(value: unknown, name: string): Record<string, unknown>[] {
   if (Array.isArray(value) && value.every((each) => typeof each === 'object' && each !== null)) return value
-  throw provisionerFailed('refused', `the program's answer: ${name} must be a list of objects`)
+  throw provisionerFailed('refused', `the program's response: ${name} must be a list of objects`)
 }
 
 function requiredText(value: unknown, name: string): string {
   if (typeof value === 'string' && value !== '') return toStorableText(value, MAX_TEXT)
-  throw provisionerFailed('refused', `the program's answer: ${name} must be a text`)
+  throw provisionerFailed('refused', `the program's response: ${name} must be a text`)
 }
 
-/** Kept as it is, or not at all: an id that is not the program's own would stop nothing, or something else. */
+/** An id is kept unchanged or not at all, because a changed one would stop nothing, or something else. */
 function idOf(value: unknown): string {
   const id = requiredText(value, 'id')
   if (id === value) return id
   throw provisionerFailed(
     'refused',
-    `the program's answer: id must have at most ${MAX_TEXT} characters, without NUL and halves of surrogate pairs, and one is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`,
+    `the program's response: id must have at most ${MAX_TEXT} characters, without NUL and unpaired surrogates, but one is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`,
   )
 }
 
 function memberOf({ member }: Record<string, unknown>, asked: readonly number[]): number {
   if (typeof member === 'number' && asked.includes(member)) return member
-  throw provisionerFailed('refused', `the program's answer: member must be one of ${asked.join(', ')}`)
+  throw provisionerFailed('refused', `the program's response: member must be one of ${asked.join(', ')}`)
 }

@@ -29,16 +29,19 @@ interface EcsOptions {
 }
 
 const LAUNCH_TYPES: readonly string[] = ['EC2', 'FARGATE', 'EXTERNAL']
-/** As many as one call of DescribeTasks takes. */
+/** The most tasks in one call of DescribeTasks. */
 const DESCRIBED_AT_ONCE = 100
-/** The SDK's pauses after throttling grow to seconds (five tries took 11 s). What lasts longer is left to the pool's back-off. */
+/**
+ * The SDK's pauses after throttling grow to seconds (five tries took 11 s). Longer throttling is left to the pool's
+ * back-off.
+ */
 const TRIES = 3
 
 /**
- * Workers as tasks of Amazon ECS.
+ * Runs workers as tasks of Amazon ECS.
  *
- * One `RunTask` for each worker, with a `clientToken` of its own: ECS answers a second call with the task of the first, and a
- * worker carries in its environment which one it is. Credentials and region are found as the AWS SDK finds them.
+ * One `RunTask` per worker, with its own `clientToken`: ECS answers a second call with the task of the first, and the
+ * worker's environment identifies it. Credentials and region are found by the AWS SDK.
  */
 export class EcsProvisioner implements Provisioner {
   readonly #options: EcsOptions
@@ -75,7 +78,7 @@ export class EcsProvisioner implements Provisioner {
         })
         .catch((error: unknown) => toFailure(error, signal, 'DescribeTasks'))
       const byArn = new Map((answer.tasks ?? []).map((task) => [task.taskArn, task]))
-      // ECS forgets stopped tasks after an hour, and calls them missing.
+      // ECS forgets stopped tasks after an hour and then reports them as missing.
       const missing = new Set((answer.failures ?? []).map((failure) => failure.arn))
       for (const id of tasks) {
         const task = byArn.get(id)
@@ -114,7 +117,7 @@ export class EcsProvisioner implements Provisioner {
       taskDefinition,
       count: 1,
       clientToken: `${request.token}.${member}`,
-      // Letters, digits, hyphens, underscores and slashes only.
+      // ECS allows only letters, digits, hyphens, underscores and slashes.
       startedBy: `sluice/${request.pool.replaceAll('.', '_')}`.slice(0, 128),
       overrides: { containerOverrides: [{ name: container, environment }] },
       ...(cluster !== undefined && { cluster }),

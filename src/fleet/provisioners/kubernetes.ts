@@ -32,22 +32,23 @@ interface KubernetesOptions {
   /** Secrets whose entries become the worker's environment: DATABASE_URL, or SLUICE_SERVER and SLUICE_KEY. */
   readonly secrets?: readonly string[]
   readonly serviceAccount?: string
-  /** A pod template as Kubernetes has it, instead of image, args, secrets and serviceAccount. */
+  /** A Kubernetes pod template, instead of image, args, secrets and serviceAccount. */
   readonly template?: V1PodTemplateSpec
   readonly context?: string
   readonly kubeconfig?: string
 }
 
-/** What has ended stays this long for whoever looks. */
+/** How long ended Jobs are kept for inspection. */
 const KEPT_SECONDS = 600
-/** Between two tries of a call that was throttled or met a server's fault; the last is the longest. */
+/** The pauses between tries of a call that was throttled or failed on the server; the last one repeats. */
 const PAUSES_MS = [100, 200, 400, 800]
 
 /**
- * Workers as Jobs of Kubernetes, one Job with one pod for each, never restarted: a worker that ends has ended.
+ * Runs workers as Jobs of Kubernetes, one Job with one pod each, without restarts.
  *
- * The name of a Job is made from the request, so that a second call finds that it exists. Cluster and credentials are found as
- * `kubectl` finds them, or inside a cluster by the service account.
+ * The name of a Job is derived from the request, so that a second call finds the existing one. Cluster and credentials
+ * are found as
+ * `kubectl` finds them, or by the service account inside a cluster.
  */
 export class KubernetesProvisioner implements Provisioner {
   readonly #options: KubernetesOptions
@@ -94,7 +95,7 @@ export class KubernetesProvisioner implements Provisioner {
     for (const name of ids) {
       await called('delete a Job', signal, async () => {
         try {
-          // Its pod goes with it, with the time the pod has to end.
+          // Deletes its pod, too, after the pod's grace period.
           await api.deleteNamespacedJob({ name, namespace, propagationPolicy: 'Background' })
         } catch (error) {
           if (codeOf(error) !== 404) throw error
@@ -121,7 +122,7 @@ export class KubernetesProvisioner implements Provisioner {
           metadata: { ...template.metadata, labels: { ...template.metadata?.labels, ...labels } },
           spec: {
             ...template.spec,
-            // A worker that left must not come back: the pool decides.
+            // A worker that shut down must not restart: the pool decides.
             restartPolicy: 'Never',
             containers: [{ ...worker!, env: [...(worker!.env ?? []), ...env] }, ...others],
           },
@@ -130,7 +131,7 @@ export class KubernetesProvisioner implements Provisioner {
     }
   }
 
-  /** With a signal of its own for each call: the SDK takes one only when its client is made. */
+  /** Creates a client per call, because the SDK accepts a signal only when its client is created. */
   async #connect(signal: AbortSignal): Promise<{ api: BatchV1Api; namespace: string }> {
     this.#cluster ??= loadCluster(this.#options)
     const { sdk, config, server, namespace } = await this.#cluster
@@ -174,7 +175,7 @@ async function loadCluster({ kubeconfig, context, namespace }: KubernetesOptions
   return { sdk, config, server, namespace: namespace ?? current?.namespace ?? 'default' }
 }
 
-/** Throttling and faults of the server are tried again a few times: unlike that of AWS, this SDK does not do so. */
+/** Retries throttled calls and server errors a few times. Unlike the AWS SDK, this SDK does not. */
 async function called<T>(what: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
@@ -198,13 +199,13 @@ function kindOf(error: unknown, signal: AbortSignal): FailureKind {
   return code === 401 || code === 403 ? 'denied' : 'refused'
 }
 
-/** The HTTP status of an answer; none when there was no answer. */
+/** The HTTP status of a response, or undefined if there was none. */
 function codeOf(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | null)?.code
   return typeof code === 'number' ? code : undefined
 }
 
-/** The SDK's own message has the whole answer in it, headers included. */
+/** Shortens the SDK's message, which contains the whole response, including headers. */
 function wordsOf(error: unknown): string {
   const { body } = error as { body?: unknown }
   const status = typeof body === 'string' ? tryParse(body) : body
@@ -223,7 +224,7 @@ function tryParse(text: string): unknown {
 }
 
 function instanceState(id: string, job: V1Job | undefined): InstanceState {
-  if (job === undefined) return { id, state: 'stopped', reason: 'the Job is gone' }
+  if (job === undefined) return { id, state: 'stopped', reason: 'the Job does not exist any more' }
   const ended = job.status?.conditions?.find(
     ({ type, status }) => (type === 'Failed' || type === 'Complete') && status === 'True',
   )
@@ -268,7 +269,7 @@ function readOptions({ options, pool, folder }: ProvisionerSetting): KubernetesO
     if (options[field] !== undefined) checkList(options[field], `${name}.${field}`, checkText)
   const { template, ...rest } = options as unknown as KubernetesOptions
   if ((template === undefined) === (rest.image === undefined))
-    throw new SluiceError('INVALID_CONFIG', `${name}: write either image, or template`)
+    throw new SluiceError('INVALID_CONFIG', `${name}: set either image or template, not both`)
   if (template !== undefined && (template?.spec?.containers?.length ?? 0) === 0)
     throw invalidArgument(
       `${name}.template`,
@@ -282,7 +283,7 @@ function readOptions({ options, pool, folder }: ProvisionerSetting): KubernetesO
   }
 }
 
-/** A pool's name as the value of a label, which begins and ends with a letter or digit. */
+/** Converts a pool's name to the value of a label, which must begin and end with a letter or digit. */
 function labelOf(pool: string): string {
   return pool.slice(0, 63).replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '')
 }

@@ -17,7 +17,10 @@ import {
 } from '../provisioner.ts'
 import { resolveProgram } from '../resolve-program.ts'
 
-/** A worker that was asked to end has its own shutdown grace (30 s by default); after that nobody waits any more. */
+/**
+ * A worker that is asked to shut down uses its shutdown grace (30 s by default). After this time, it is no longer
+ * awaited.
+ */
 const CLOSE_MS = 35_000
 
 interface Child {
@@ -27,16 +30,19 @@ interface Child {
 }
 
 /**
- * Workers as child processes on this machine: `sluice worker` with the config of this process, or `options.argv`.
+ * Runs workers as child processes on this machine: `sluice worker` with the config of this process, or `options.argv`.
  *
- * They outlive a crash of this process, go on with what they run and leave when they are idle. Another process of the same machine finds
- * them by their ids, HOST/TOKEN.MEMBER/PID; one of another machine leaves them to those of theirs. That no pool has more than its maximum
- * is seen to when they register.
+ * They survive a crash of this process, continue their jobs, and shut down when idle. Other processes of the same
+ * machine find them by their ids, HOST/TOKEN.MEMBER/PID. Processes of other machines leave them alone. Registration
+ * enforces the maximum of the pool.
  */
 export class LocalProvisioner implements Provisioner {
   readonly #setting: ProvisionerSetting
   readonly #argv: readonly string[]
-  /** By token and member. What has ended is kept until the process ends: its token must start nothing again. */
+  /**
+   * By token and member. Ended children are kept until this process ends, because their tokens must not start workers
+   * again.
+   */
   readonly #children = new Map<string, Child>()
 
   constructor(setting: ProvisionerSetting) {
@@ -74,7 +80,7 @@ export class LocalProvisioner implements Provisioner {
       }
     }
     if (left.length > 0)
-      throw provisionerFailed('refused', `${left.join(', ')}: only a server of that machine can stop it`)
+      throw provisionerFailed('refused', `${left.join(', ')}: only a server on that machine can stop it`)
   }
 
   async close(): Promise<void> {
@@ -98,14 +104,14 @@ export class LocalProvisioner implements Provisioner {
     const child = spawn(command, args, {
       cwd: this.#setting.folder,
       env: { ...process.env, ...this.#setting.environment, ...environment },
-      // The standard output belongs to this process; logs go where its own go.
+      // Stdout belongs to this process. Logs go to its stderr.
       stdio: ['ignore', 'ignore', 'inherit'],
     })
     const started: Child = { process: child, id: `${hostname()}/${token}/${child.pid}`, ended: undefined }
     child.on('exit', (code, by) => {
       started.ended = by === null ? `ended with code ${code}` : `ended by ${by}`
     })
-    // At once: a close that comes meanwhile has to know of it.
+    // Recorded at once, because a concurrent close must see it.
     this.#children.set(token, started)
     try {
       await once(child, 'spawn')
@@ -123,17 +129,20 @@ interface InstanceAddress {
   readonly pid: number
 }
 
-/** `undefined`: no id of such a provisioner. */
+/** Returns `undefined` if the id is not of this provisioner. */
 function parseInstanceId(id: string): InstanceAddress | undefined {
   const [, host = '', request = '', pid] = /^([^/]+)\/([^/]+)\/([1-9]\d*)$/.exec(id) ?? []
   return pid === undefined ? undefined : { host, request, pid: Number(pid) }
 }
 
-/** Of a child of another process. `unknown`: it may run on another machine, or this one does not tell. */
+/**
+ * The state of another process's child. `unknown` if it may run on another machine, or if this machine does not reveal
+ * it.
+ */
 function processState(address: InstanceAddress | undefined): 'running' | 'stopped' | 'unknown' {
   if (address?.host !== hostname()) return 'unknown'
   try {
-    // Numbers of processes are given anew: it is the one if it has its request.
+    // Process ids are reused, so the process must also have the request in its environment.
     const environment = readFileSync(`/proc/${address.pid}/environ`, 'latin1').split('\0')
     return environment.includes(`SLUICE_REQUEST=${address.request}`) ? 'running' : 'stopped'
   } catch {
@@ -154,7 +163,7 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGTERM')
   } catch {
-    // It has ended meanwhile.
+    // It has ended in the meantime.
   }
 }
 
@@ -166,7 +175,7 @@ function argvOf({ options, pool, folder, configFile }: ProvisionerSetting): read
   if (configFile === undefined) {
     throw new SluiceError(
       'INVALID_CONFIG',
-      `fleet.pools.${pool}: there is no config file whose tasks a worker could run; write ${name}.argv, the program that is a worker`,
+      `fleet.pools.${pool}: no config file names tasks for a worker to run; set ${name}.argv to the program to start as a worker`,
     )
   }
   return [process.execPath, builtEntry('../../cli/main', import.meta.url), 'worker', '--config', configFile]
