@@ -16,6 +16,7 @@ const texts = new Map(pages.map((page) => [join(root, page), readFileSync(join(r
 
 checkErrors()
 checkLogMessages()
+checkIndex()
 for (const [page, text] of texts) {
   checkLinks(page, text)
   checkPaths(page, text)
@@ -63,6 +64,17 @@ function checkLogMessages() {
   for (const message of messages) {
     const lacking = message.split(/\.\.\.|[:;]| L /).find((part) => !sources.includes(part.trim()))
     if (lacking !== undefined) problems.push(`${page}: no message in src contains "${lacking.trim()}"`)
+  }
+}
+
+/** The index of the documentation has a link to every page. */
+function checkIndex() {
+  const index = texts.get(join(root, 'docs/README.md'))
+  if (index === undefined) return
+  for (const page of pages) {
+    const path = relative('docs', page)
+    if (page.startsWith('docs') && path !== 'README.md' && !index.includes(`](${path})`))
+      problems.push(`docs/README.md: no link to ${path}`)
   }
 }
 
