@@ -2939,6 +2939,7 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
+  v_yield    jsonb;                    -- slots to leave free, by lane
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
@@ -3029,6 +3030,9 @@ begin
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_rows, v_ids, v_may.skip, null, 0) s;
     end if;
   end if;
+  if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
+    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_ahead, v_lanes);
+  end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
   perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
@@ -3040,6 +3044,9 @@ begin
   end if;
   if v_more then
     report := coalesce(report, '{}') || '{"more": true}';
+  end if;
+  if v_yield is not null then
+    report := coalesce(report, '{}') || jsonb_build_object('yield', v_yield);
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);
@@ -7975,6 +7982,29 @@ begin
   end loop;
   return v_take;
 end $function$;
+
+--- function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with ready as materialized (
+    select c.id, c.lane, c.rank, c.after, c.most, a.ahead < 0 as is_yielded_to
+      from unnest(p_ready) c join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id
+     where c.most > 0)
+  select jsonb_object_agg(y.name, y.slots)
+    from (select p_lanes[c.lane].name as name, sum(least(f.jobs, c.most)) as slots
+            from ready c
+            left join lateral (select h.rank, h.id
+                                 from ready o cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
+                                where o.lane = c.lane and not o.is_yielded_to order by h.rank, h.id limit 1) n on true
+           cross join lateral (select count(*) as jobs from sluice.ready_v1(c.id, c.rank, c.after, 64) h
+                                where n.id is null or (h.rank, h.id) < (n.rank, n.id)) f
+           where c.is_yielded_to and f.jobs > 0 and p_lanes[c.lane].run > 0
+             and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted)
+           group by 1) y
+$function$;
 
 --- function sluice.snapshot_devices_v1()
 CREATE OR REPLACE FUNCTION sluice.snapshot_devices_v1()

@@ -457,6 +457,12 @@ export const CycleAnswerBody = Type.Object({
         'True: nothing was done. End every job of waiting as unstarted, and repeat the cycle. Only if some are waiting',
     }),
   ),
+  yieldSlots: Type.Optional(
+    Type.Record(Type.String(), Type.Integer(), {
+      description:
+        'By lane: how many slots to leave free of assigned jobs until the next answer. Only where the request has prefetch',
+    }),
+  ),
   lost: Type.Optional(
     Type.Array(Type.String(), { description: 'Jobs of running to stop: their results will be rejected' }),
   ),

@@ -127,6 +127,11 @@ export interface CycleAnswer {
   readonly unsent?: readonly EndedAttempt[]
   /** The request had no effect: the worker must first return its waiting jobs. */
   readonly recall?: boolean
+  /**
+   * How many slots of each lane prefetched jobs must leave free until the next answer. As many jobs come first that the
+   * worker cannot be assigned, because they start only in a free slot.
+   */
+  readonly yieldSlots?: Readonly<Record<string, number>>
   /** True when this cycle only restored consistency and jobs may be waiting. Run the next cycle at once. */
   readonly again: boolean
   /** Models to evict. They get no more jobs, and the worker reports in a later cycle that they are unloaded. */

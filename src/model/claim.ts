@@ -15,6 +15,8 @@ export interface CycleReport {
   readonly waitMs?: number | null
   /** Not all classes were scanned, and the worker can take more jobs. */
   readonly more?: true
+  /** How many slots of each lane to leave free for jobs that come first and cannot be assigned. */
+  readonly yield?: Readonly<Record<string, number>>
   /**
    * How long the database took to find the first ready jobs, if that was long. Many dead index entries then precede
    * them.

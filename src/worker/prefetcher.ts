@@ -1,5 +1,5 @@
 import type { AssignedCells } from '../model/assigned-cells.ts'
-import type { Assignment, EndedAttempt, JobAttempt, Prefetch } from '../model/assignment.ts'
+import type { Assignment, CycleAnswer, EndedAttempt, JobAttempt, Prefetch } from '../model/assignment.ts'
 import { taskInLane } from '../model/task-in-lane.ts'
 import type { Attempts } from './attempts.ts'
 import type { JobSource } from './job-source.ts'
@@ -52,7 +52,9 @@ export class Prefetcher {
   readonly #prefetched: Prefetched
   /** How many jobs of a lane may run: as many as the last cycle said, and those that its answer gave a slot. */
   #slots = new Map<string, number>()
-  /** The same, of all lanes together. */
+  /** How many of them waiting jobs leave free, for jobs that come first and cannot be assigned. */
+  #yielded: ReadonlyMap<string, number> = new Map()
+  /** `#slots` of all lanes together. */
   #allSlots = 0
   /** Jobs that were waiting when the last cycle was sent, or came with its answer, and wait no more. */
   readonly #leftSince = new Set<string>()
@@ -96,7 +98,9 @@ export class Prefetcher {
 
   /** Jobs wait, and none of the slots that the worker had with the last cycle is idle. */
   get keepsSlotsBusy(): boolean {
-    return this.#prefetched.size > 0 && this.#options.attempts.size >= this.#allSlots
+    return (
+      this.#prefetched.size > 0 && this.#yielded.size === 0 && this.#options.attempts.size >= this.#allSlots
+    )
   }
 
   /** How many slots wait for prefetched jobs, in all lanes. */
@@ -157,8 +161,21 @@ export class Prefetcher {
   }
 
   #reservedIn(lane: string): number {
-    const unused = (this.#slots.get(lane) ?? 0) - this.#options.attempts.countIn(lane)
+    const unused = this.#usable(lane) - this.#options.attempts.countIn(lane)
     return Math.max(0, Math.min(unused, this.#prefetched.countIn(lane)))
+  }
+
+  /** In how many slots of a lane waiting jobs may start. */
+  #usable(lane: string): number {
+    return (this.#slots.get(lane) ?? 0) - (this.#yielded.get(lane) ?? 0)
+  }
+
+  /**
+   * Leaves so many slots of each lane free until the next answer says otherwise. The next cycle then asks for jobs for them, and the
+   * database gives it those that come first.
+   */
+  yieldSlots(slots: CycleAnswer['yieldSlots']): void {
+    this.#yielded = new Map(Object.entries(slots ?? {}))
   }
 
   /** The answer to the cycle arrived so long after it was sent. */
@@ -233,11 +250,7 @@ export class Prefetcher {
   #fill(lane: string): void {
     const { attempts, mayStart } = this.#options
     const prefetched = this.#prefetched
-    while (
-      attempts.countIn(lane) < (this.#slots.get(lane) ?? 0) &&
-      prefetched.size > this.#keptBack &&
-      mayStart()
-    ) {
+    while (attempts.countIn(lane) < this.#usable(lane) && prefetched.size > this.#keptBack && mayStart()) {
       // A process that stood still must not start what it should have handed back: others may have it by now.
       const now = performance.now()
       const next = now - prefetched.eldest > HAND_BACK_MS ? undefined : prefetched.next(lane)

@@ -10,13 +10,15 @@ import { useCommitChecker } from '../support/watched-commits.ts'
 // What a server assigns to workers in other languages, which are played here by hand.
 
 const act = task({ name: 'act', lane: 'narrow', run: (_: unknown) => null })
+/** Its jobs must not run twice, so none is assigned. */
+const alarm = task({ name: 'alarm', lane: 'narrow', onLost: 'fail', run: (_: unknown) => null })
 /** Every object of JavaScript has a property of this name. */
 const odd = task({ name: 'odd', lane: 'constructor', run: (_: unknown) => null })
 const database = useDatabase()
 useCommitChecker(database)
 // Nobody sends heartbeats for them.
 const options = {
-  ...{ tasks: [act, odd], stale: '10m' },
+  ...{ tasks: [act, alarm, odd], stale: '10m' },
   lanes: { narrow: { slots: 2, prefetch: 8 }, constructor: { slots: 2, prefetch: 8 } },
 }
 const server = useServer(database, options)
@@ -34,6 +36,7 @@ interface Cycled {
   readonly jobs: Job[]
   readonly assigned?: (Job & { readonly rank: number; readonly again?: boolean })[]
   readonly seen?: string
+  readonly yieldSlots?: Readonly<Record<string, number>>
   readonly recall?: boolean
   readonly lost?: string[]
   readonly refused?: Job[]
@@ -117,8 +120,11 @@ const submit = async (count: number) =>
   (await server.app.submitMany(act, Array(count).fill(1))).map(({ id }) => id)
 
 /** Two run, which are all slots, and six are assigned. */
-async function busy(jobs = 12): Promise<{ readonly hand: Hand; readonly ids: readonly string[] }> {
-  const hand = await register()
+async function busy(
+  jobs = 12,
+  tasks?: readonly object[],
+): Promise<{ readonly hand: Hand; readonly ids: readonly string[] }> {
+  const hand = await register(tasks)
   const ids = await submit(jobs)
   expect(hand.take(await hand.send({ free: 2, prefetch: hand.prefetch(0) })).jobs).toHaveLength(2)
   hand.take(await hand.send({ prefetch: hand.prefetch(6) }))
@@ -169,6 +175,28 @@ test('assigns at most as many jobs as the worker asks for and the lane allows', 
     ids.slice(8, 10),
   )
   expect((await hand.send({ prefetch: hand.prefetch(1000) })).assigned).toBeUndefined()
+})
+
+test('says how many slots to leave free for jobs that come first and cannot be assigned', async () => {
+  const { hand } = await busy(20, [{ name: 'act' }, { name: 'alarm', onLost: 'fail' }])
+  const ask = () => hand.prefetch(1000, hand.running.length)
+  const later = await server.app.submit(alarm, 1, { priority: -1 })
+  const before = hand.take(await hand.send({ prefetch: ask() }))
+  expect([before.assigned?.length, before.yieldSlots]).toEqual([2, undefined])
+  const [first, second] = await server.app.submitMany(alarm, [1, 2], { priority: 1 })
+  const ended = hand.end(1)
+  hand.start(1)
+  const answer = hand.take(await hand.send({ ended, prefetch: ask() }))
+  expect(answer).toMatchObject({ jobs: [], yieldSlots: { narrow: 2 } })
+  expect(answer.assigned).toBeUndefined()
+  // It starts no assigned job in the slots that become free, and they go to the jobs that come first.
+  const next = hand.take(await hand.send({ ended: hand.end(1), free: 1, prefetch: ask() }))
+  expect(idsOf(next.jobs)).toEqual([first!.id])
+  expect(next.yieldSlots).toEqual({ narrow: 1 })
+  const last = hand.take(await hand.send({ ended: hand.end(1), free: 1, prefetch: ask() }))
+  expect(idsOf(last.jobs)).toEqual([second!.id])
+  expect(last.yieldSlots).toBeUndefined()
+  expect((await server.app.getJob(later.id)).status).toBe('queued')
 })
 
 test('assigns nothing of a task that needs a process of the pool of the worker, whatever it asks for', async () => {

@@ -35,6 +35,9 @@ export class WatchedCommits {
   }
 }
 
+/** A file may leave hundreds of thousands of commits to replay, which takes minutes on a busy machine. */
+const REPLAY_MS = 600_000
+
 /**
  * Checks every commit of the tests of a file, and fails the file when one broke a promise. Call it after
  * `useDatabase()`: the last hook is run first, and the database cannot go before its slot.
@@ -53,7 +56,7 @@ export function useCommitChecker(database: { readonly directUrl: string }): {
     } finally {
       await watched?.close()
     }
-  })
+  }, REPLAY_MS)
   return { catchUp: () => watched!.catchUp() }
 }
 

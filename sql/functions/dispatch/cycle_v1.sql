@@ -12,6 +12,7 @@
 --   resync  fewer jobs ended than were sent      locked  lanes left out, because another session has locked them
 --   ahead   how many free workers come first     waitMs  in how long it may take what it left to them
 --   more    not all classes were looked at, and it can take more
+--   yield   how many slots of each lane the worker should leave free for jobs that cannot be assigned and come first
 --   scanMs  how long it took to find the first ready jobs, if that was more than 5 ms: there are many dead entries before them
 --
 -- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a
@@ -76,6 +77,7 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
+  v_yield    jsonb;                    -- slots to leave free, by lane
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
@@ -166,6 +168,9 @@ begin
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_rows, v_ids, v_may.skip, null, 0) s;
     end if;
   end if;
+  if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
+    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_ahead, v_lanes);
+  end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
   perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
@@ -177,6 +182,9 @@ begin
   end if;
   if v_more then
     report := coalesce(report, '{}') || '{"more": true}';
+  end if;
+  if v_yield is not null then
+    report := coalesce(report, '{}') || jsonb_build_object('yield', v_yield);
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);

@@ -33,15 +33,30 @@ test('what one class does not ask for is left to the others of its lane', () => 
   expect(divideAhead([classOf(1, 'a', 5), classOf(2, 'a', 5)], slow, undefined, 0)).toEqual([3, 2])
 })
 
-test('the class that the worker is busy with has the bound before the others', () => {
-  const classes = [classOf(1, 'a'), classOf(2, 'a'), classOf(3, 'a')]
-  for (let turn = 0; turn < 3; turn++) expect(divideAhead(classes, fast(), 2, turn)).toEqual([0, 10, 0])
+test('the class that the worker is busy with leaves the others of its lane a tenth of the bound', () => {
+  const classes = [classOf(1, 'a'), classOf(2, 'a'), classOf(3, 'b')]
+  for (let turn = 0; turn < 3; turn++) expect(divideAhead(classes, fast(), 2, turn)).toEqual([1, 9, 10])
+  const many = Array.from({ length: 30 }, (_, i) => classOf(i, 'a', 1000))
+  expect(divideAhead(many, fast(), 7, 0)[7]).toBe(900)
+})
+
+test('leaves nothing to classes that ask for nothing', () => {
+  const alone = {
+    ...fast(),
+    ahead: (task: string, _lane: string, most: number) => (task === 'task 2' ? most : 0),
+  }
+  expect(divideAhead([classOf(1, 'a'), classOf(2, 'a')], alone, 2, 0)).toEqual([0, 10])
+})
+
+test('leaves eight jobs at most to each other class', () => {
+  const classes = [classOf(1, 'a', 1000), classOf(2, 'a', 1000)]
+  expect(divideAhead(classes, fast(), 2, 0)).toEqual([8, 992])
 })
 
 test('if no class is busy, each comes first in its turn', () => {
   const classes = [classOf(1, 'a'), classOf(2, 'a')]
-  expect(divideAhead(classes, fast(), undefined, 0)).toEqual([10, 0])
-  expect(divideAhead(classes, fast(), undefined, 1)).toEqual([0, 10])
+  expect(divideAhead(classes, fast(), undefined, 0)).toEqual([9, 1])
+  expect(divideAhead(classes, fast(), undefined, 1)).toEqual([1, 9])
 })
 
 test('all lanes together ask for no more than the worker has room for, each for its share', () => {

@@ -6,6 +6,8 @@ type Ahead = Pick<Prefetch, 'ahead' | 'holds' | 'room'>
 
 /** A class of which nothing is assigned, so that only free slots get its jobs started. */
 const NEEDS_SLOTS = -1
+/** As many of its jobs are at most urgent at once. */
+const LEFT_TO_EACH = 8
 
 /** How many jobs of a class to ask for beyond the free slots, if its lane has room for `most`. */
 export function ahead(
@@ -17,12 +19,11 @@ export function ahead(
 }
 
 /**
- * How many jobs of each class to ask for beyond the free slots. `prefetch` of a lane bounds all its classes together, so what one class asks for is not left
- * for the others. If all
+ * Returns how many jobs of each class to ask for beyond the free slots. `prefetch` of a lane bounds all its classes together. If all
  * classes together ask for more than the worker has room for, each asks for less by the same share.
  *
- * The class that the worker is busy with comes first: a class that has no jobs must not take the bound from it. If none is, another class comes first in every
- * cycle.
+ * The class that the worker is busy with comes first, because a class without jobs must not use up the bound. If no class is busy, another one
+ * comes first in every cycle. Each leaves up to a tenth of the bound to those after it: an urgent job of theirs would otherwise need a free slot.
  */
 export function divideAhead(
   classes: readonly Prefetchable[],
@@ -30,22 +31,39 @@ export function divideAhead(
   busyClass: number | undefined,
   turn: number,
 ): number[] {
-  const asked = new Map<string, number>()
-  const divided = new Array<number>(classes.length).fill(0)
   const busy = classes.findIndex(({ id }) => id === busyClass)
   const first = busy >= 0 ? busy : turn
-  for (let i = 0; i < classes.length; i++) {
-    const at = (first + i) % classes.length
+  const order = classes.map((_, i) => (first + i) % classes.length)
+  const left = leftToLater(
+    order.map((at) => classes[at]!),
+    prefetch,
+  )
+  const asked = new Map<string, number>()
+  const divided = new Array<number>(classes.length).fill(0)
+  order.forEach((at, i) => {
     const each = classes[at]!
     const before = asked.get(each.lane) ?? 0
-    const jobs = ahead(prefetch, each, each.prefetch - before)
+    const jobs = ahead(prefetch, each, each.prefetch - before - left[i]!)
     asked.set(each.lane, before + jobs)
     divided[at] = jobs
-  }
+  })
   return divideRoom(divided, prefetch?.room() ?? 0).map((jobs, i) => {
     const { task, lane } = classes[i]!
     return jobs > 0 || prefetch?.holds(task, lane) === true ? jobs : NEEDS_SLOTS
   })
+}
+
+/** Returns how much of the bound of its lane each class leaves to those after it: what they ask for, up to a tenth. */
+function leftToLater(classes: readonly Prefetchable[], prefetch: Ahead | undefined): number[] {
+  const byLane = new Map<string, number>()
+  const left = new Array<number>(classes.length).fill(0)
+  for (let i = classes.length - 1; i >= 0; i--) {
+    const each = classes[i]!
+    const later = byLane.get(each.lane) ?? 0
+    left[i] = Math.min(later, Math.ceil(each.prefetch / 10))
+    byLane.set(each.lane, later + Math.min(LEFT_TO_EACH, ahead(prefetch, each, each.prefetch)))
+  }
+  return left
 }
 
 /** Makes the numbers smaller by the same share until their sum is `room` at most. */

@@ -44,6 +44,13 @@ export interface SessionOptions extends Served {
   readonly resync?: ((workerId: string) => Promise<Resynced | undefined>) | undefined
 }
 
+/** What a cycle brought. */
+interface SentCycle extends Pick<CycleAnswer, 'yieldSlots'> {
+  readonly rows: readonly ClaimedRow[]
+  /** False when the news was not stored and no job was looked for. */
+  readonly isWhole: boolean
+}
+
 type CatchUpRequest = Pick<CycleRequest, 'running' | 'ended' | 'prefetch'>
 
 /** A request, with the lanes to look at. Left out: all. */
@@ -233,7 +240,7 @@ export class WorkerSession {
     const unwanted = prefetch === undefined ? undelivered.filter((id) => this.#assigned.has(id)) : []
     for (const id of unwanted)
       endings.push({ id, attempt: this.#held.get(id)!.attempt, ending: { kind: 'unstarted' } })
-    const { rows, isWhole } = await this.#send(endings, ask, recorded)
+    const { rows, isWhole, yieldSlots } = await this.#send(endings, ask, recorded)
     const { unload } = this.claiming.planner
     const again = await this.#load(undelivered.filter((id) => !unwanted.includes(id)))
     const assignments = [
@@ -249,6 +256,7 @@ export class WorkerSession {
         this.#outOfStep || undelivered.length > 0 || this.claiming.hasMore || (!isWhole && request.free > 0),
       ...(unload.length > 0 && { unload }),
       ...(news !== undefined && { newsTaken: isWhole }),
+      ...(yieldSlots !== undefined && { yieldSlots }),
     }
   }
 
@@ -290,14 +298,9 @@ export class WorkerSession {
   }
 
   /**
-   * Endings that are too much for one statement go out first, in statements that claim nothing. `isWhole` is false when the news was
-   * not stored and no job was looked for.
+   * Endings that are too much for one statement go out first, in statements that claim nothing.
    */
-  async #send(
-    ended: readonly EndedAttempt[],
-    ask: ClaimRequest,
-    recorded: Set<string>,
-  ): Promise<{ readonly rows: readonly ClaimedRow[]; readonly isWhole: boolean }> {
+  async #send(ended: readonly EndedAttempt[], ask: ClaimRequest, recorded: Set<string>): Promise<SentCycle> {
     const fits = endingsPerCycle(ended)
     if (fits < ended.length) {
       await this.#send(ended.slice(0, fits), claimingNothing(ask), recorded)
@@ -311,7 +314,9 @@ export class WorkerSession {
       await this.#sendOneByOne(ended, claimingNothing(ask), error, recorded)
       return { rows: [], isWhole: false }
     }
-    if (answer.report.resync !== true) return { rows: answer.jobs, isWhole: true }
+    const { resync, yield: yieldSlots } = answer.report
+    if (resync !== true)
+      return { rows: answer.jobs, isWhole: true, ...(yieldSlots !== undefined && { yieldSlots }) }
     this.#outOfStep = true
     this.#options.log.warn({ worker: this.#workerId, jobs: ended.map(({ id }) => id).slice(0, 20) }, REFUSED)
     return { rows: [], isWhole: true }

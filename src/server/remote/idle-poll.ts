@@ -12,8 +12,10 @@ export interface RemoteCycle extends Omit<CycleRequest, 'running' | 'prefetch'> 
 }
 
 /** Nothing that a worker has to act upon. */
-export function saysNothing({ assignments, lost, again, recall = false, unload = [] }: CycleAnswer): boolean {
-  return assignments.length === 0 && lost.length === 0 && unload.length === 0 && !again && !recall
+export function saysNothing({ assignments, lost, again, ...answer }: CycleAnswer): boolean {
+  const { recall = false, unload = [], yieldSlots } = answer
+  const count = assignments.length + lost.length + unload.length
+  return count === 0 && !again && !recall && yieldSlots === undefined
 }
 
 /** All jobs that a worker names. */

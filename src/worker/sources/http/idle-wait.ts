@@ -97,6 +97,8 @@ function isEmpty({
   unload = [],
   again = false,
   recall = false,
+  yieldSlots,
 }: CycleAnswerBody): boolean {
-  return jobs.length + assigned.length + lost.length + unload.length === 0 && !again && !recall
+  const count = jobs.length + assigned.length + lost.length + unload.length
+  return count === 0 && !again && !recall && yieldSlots === undefined
 }
