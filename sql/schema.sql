@@ -4881,6 +4881,61 @@ begin
             else '' end;
 end $function$;
 
+--- function sluice.list_line_v1(p_filter jsonb, p_rank integer, p_after bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next_rank integer, OUT next_id bigint)
+CREATE OR REPLACE FUNCTION sluice.list_line_v1(p_filter jsonb, p_rank integer, p_after bigint, p_limit integer, p_look integer, OUT ids bigint[], OUT next_rank integer, OUT next_id bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  c_assigned constant integer := -2147483648;   -- before every rank
+  v_rank     integer := coalesce(p_rank, c_assigned);
+  v_after    bigint  := coalesce(p_after, 0);
+  v_classes  integer[];
+  v_match    jsonb;
+  v_look     integer;
+  v_page     record;
+begin
+  select coalesce(array_agg(c.id), '{}') into v_classes from sluice.classes c
+   where (not p_filter ? 'task' or c.task = p_filter ->> 'task') and (not p_filter ? 'lane' or c.lane = p_filter ->> 'lane');
+  select c.match into v_match
+    from sluice.list_conditions_v1(p_filter, '{ready}', case when p_filter ?| array['task', 'lane'] then v_classes end, true) c;
+  v_look := case when p_filter ? 'children' and not p_filter ?| array['key', 'tag', 'by', 'submittedFrom', 'submittedTo', 'error', 'again']
+                 then p_limit + 1 else greatest(p_look, p_limit + 1) end;
+  execute format(
+    'with looked as materialized (
+       select l.id, l.rank, l.fits
+         from ((select r.id, %1$s as rank, %2$s as fits from sluice.assigned_jobs_v1() r
+                 where %4$s = %1$s and r.id > %5$s order by r.id limit %6$s)
+               union all
+               (select q.id, q.rank, %3$s
+                  from unnest($1) k(id) cross join lateral (
+                    select * from sluice.queue q
+                     where q.state = ''ready'' and q.class_id = k.id and (q.rank, q.id) > (%4$s, case when %4$s = %1$s then 0 else %5$s end)
+                     order by q.class_id, q.rank, q.id limit %6$s) q
+                 order by q.rank, q.id limit %6$s)) l
+        order by l.rank, l.id limit %6$s),
+     found as materialized (select l.id, l.rank from looked l where l.fits order by l.rank, l.id limit %7$s)
+     select array(select f.id from found f order by f.rank, f.id) as ids, array(select f.rank from found f order by f.rank, f.id) as ranks,
+            (select count(*) from looked) as seen,
+            (select array[l.rank, l.id] from looked l order by l.rank desc, l.id desc limit 1) as last',
+    c_assigned, v_match ->> 'r', v_match ->> 'q', v_rank, v_after, v_look, p_limit + 1)
+    into v_page using v_classes;
+  ids := v_page.ids[:p_limit];
+  if cardinality(v_page.ids) > p_limit then
+    next_rank := v_page.ranks[p_limit];
+    next_id := v_page.ids[p_limit];
+  elsif v_page.seen >= v_look then
+    next_rank := v_page.last[1];
+    next_id := v_page.last[2];
+  end if;
+end $function$;
+
 --- function sluice.list_sources_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, p_ended boolean, p_by_life boolean, p_all text, p_all_ended text, p_before bigint, p_after bigint, OUT sources text[], OUT adds_active boolean)
 CREATE OR REPLACE FUNCTION sluice.list_sources_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, p_ended boolean, p_by_life boolean, p_all text, p_all_ended text, p_before bigint, p_after bigint, OUT sources text[], OUT adds_active boolean)
  RETURNS record
@@ -5502,6 +5557,13 @@ begin
    where h.worker_id = n.worker_id and h.lane = n.lane;
   return v_id;
 end $function$;
+
+--- function sluice.obstacle_brief_v1(p_obstacle text, p_details jsonb)
+CREATE OR REPLACE FUNCTION sluice.obstacle_brief_v1(p_obstacle text, p_details jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE p_obstacle WHEN 'crash'::text THEN 'recovery from a database crash'::text WHEN 'lane_paused'::text THEN 'lane paused'::text WHEN 'lane_closed'::text THEN 'lane has 0 slots'::text WHEN 'no_worker'::text THEN ('no live worker runs '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ('no worker has labels '::text || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ('all workers draining'::text || CASE WHEN ((p_details ? 'broken'::text) AND ((p_details ->> 'broken'::text) IS NOT NULL)) THEN ' or broken'::text ELSE ''::text END) WHEN 'withdrawn'::text THEN ((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start '::text) || (p_details ->> 'task'::text)) WHEN 'lane_full'::text THEN ((((p_details ->> 'running'::text) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots busy'::text) WHEN 'lane_held'::text THEN ((((((p_details ->> 'held'::text) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots held, '::text) || (p_details ->> 'idle'::text)) || ' idle'::text) WHEN 'capacity'::text THEN 'all workers at capacity'::text WHEN 'per_worker'::text THEN 'limit per worker reached'::text WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (('all '::text || (p_details ->> 'processes'::text)) || ' processes busy'::text) ELSE 'no worker has a share of the cores'::text END WHEN 'silent'::text THEN 'all workers silent'::text WHEN 'budget'::text THEN ('budget '::text || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
 CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
@@ -8153,7 +8215,12 @@ AS $function$
                                when l.enabled and l.slots > 0 and l.running >= l.slots
                                  then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
                                when l.obstacle in ('lane_full', 'lane_held') then null
-                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end,
+                'blockedBy', case when l.depth = 0 then null
+                                  when l.enabled and l.slots > 0 and l.running >= l.slots
+                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots', l.slots))
+                                  when l.obstacle in ('lane_full', 'lane_held') then null
+                                  else sluice.obstacle_brief_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),
     'workers', (select jsonb_build_object(
                   'live', count(*), 'busy', count(*) filter (where w.running > 0),

@@ -61,7 +61,7 @@ function useToken(): { busy: boolean; failure: unknown } {
 }
 
 const USED_TOKEN =
-  'An address with a token works once, within 15 minutes. Start sluice up again for a new one, or give a key.'
+  'A sign-in link works once, within 15 minutes. Start sluice up again to get a new one, or sign in with a key.'
 
 /** Who somebody is is asked once the token has been tried: an answer from before would undo what it has opened. */
 function App() {
@@ -69,7 +69,8 @@ function App() {
   return busy ? <Loading lines={6} /> : <Gate failure={failure} />
 }
 
-const ENDED = 'You were signed out: the session has run out, or its key was revoked. Sign in again to go on.'
+const ENDED =
+  'You have been signed out: your session expired, or your key was revoked. Sign in again to continue.'
 
 function Gate({ failure }: { failure: unknown }) {
   const { session, error } = useSessionState()

@@ -55,6 +55,14 @@ export const ListQuery = Type.Object(
     children: Type.Optional(
       Type.Boolean({ description: 'true: includes jobs of trees, but none that a rerun has replaced' }),
     ),
+    order: Type.Optional(
+      Type.Unsafe<'line'>({
+        type: 'string',
+        enum: ['line'],
+        description:
+          'line: queued jobs in the order in which they would start, with waits=turn; otherwise the newest first. Each lane has a line of its own',
+      }),
+    ),
     before: Type.Optional(JobId),
     cursor: Type.Optional(
       Type.String({
@@ -117,6 +125,15 @@ export const Below = Type.Object(
 export const JobSummaryBody = Type.Object({
   ...Type.Omit(JobBody, ['input', 'result', 'checkpoint', 'errorDetail']).properties,
   below: Type.Optional(Below),
+  blockedBy: Type.Optional(
+    Type.String({ description: 'What blocks a queued job, in a few words, as last sampled' }),
+  ),
+  inputPreview: Type.Optional(
+    Type.String({
+      description:
+        'The first 300 characters of the input of a job that waits for approval; left out where the input is large',
+    }),
+  ),
 })
 export type JobSummaryBody = Static<typeof JobSummaryBody>
 

@@ -45,7 +45,8 @@ const LaneNow = Type.Object({
   ),
   oldestAt: TimestampOrNull,
   waitedMs: Type.Number({ description: 'How long the oldest has waited' }),
-  reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What blocks it' }),
+  reason: Type.Unsafe<string | null>({ ...TextOrNull, description: 'What blocks its jobs' }),
+  blockedBy: Type.Unsafe<string | null>({ ...TextOrNull, description: 'The reason in a few words' }),
 })
 
 const WorkersNow = Type.Object({

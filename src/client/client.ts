@@ -89,7 +89,7 @@ export interface JobFilter extends Omit<ListQuery, 'status' | 'cursor' | Moment>
 }
 
 /** Selects the jobs that match every given field. */
-export type JobCriteria = Omit<JobFilter, 'before' | 'limit'>
+export type JobCriteria = Omit<JobFilter, 'before' | 'limit' | 'order'>
 
 /**
  * The result of an action on the jobs that match a filter. `refused` has the first hundred jobs that could not be

@@ -63,6 +63,14 @@ export interface JobView {
 /** What a list shows of a job: all but what may be large. */
 export type JobSummary = Omit<JobView, 'input' | 'result' | 'checkpoint' | 'errorDetail'>
 
+/** What only lists say of a job. */
+export interface ListedFields {
+  /** What blocks a queued job, in a few words, as last sampled. */
+  readonly blockedBy?: string
+  /** The beginning of the input of a job that waits for approval. Left out where the input is large. */
+  readonly inputPreview?: string
+}
+
 /** Fields of jobs. Those that match every field given are meant. */
 export interface JobSearch {
   readonly states?: readonly JobState[]
@@ -121,14 +129,29 @@ const FIND_CHILDREN = statement(
      ${JOINS} order by j.id desc`,
 )
 
+// An input is cut only where that is cheap: a large one would be read whole for its first characters.
+const LISTED = `case when j.state = 'ready' and w.name is null then
+            (select sluice.obstacle_brief_v1(s.obstacle, s.details) from sluice.samples s
+              where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds' order by s.at desc limit 1) end as blocked_by,
+          case when j.state = 'awaiting_approval' and pg_column_size(j.input) < 50000 then left(j.input::text, 300) end as input_preview`
+
 const LIST = statement(
   'list_jobs',
-  `select l.next, ${COLUMNS}, case when $5 then j.input end as input, case when $5 then j.result end as result,
+  `select l.next, ${LISTED}, ${COLUMNS}, case when $5 then j.input end as input, case when $5 then j.result end as result,
           case when $5 then n.checkpoint end as checkpoint
      from sluice.list_jobs_v1($1, $2, $3, $4) l
      left join lateral sluice.jobs_by_id_v1(l.ids) j on true
      ${JOINS}
     order by j.id desc nulls last`,
+)
+
+const LIST_LINE = statement(
+  'list_line',
+  `select l.next_rank, l.next_id, ${LISTED}, ${COLUMNS}, null::jsonb as input, null::jsonb as result, null::jsonb as checkpoint
+     from sluice.list_line_v1($1, $2, $3, $4, $5) l
+     left join lateral sluice.jobs_by_id_v1(l.ids) j on true
+     ${JOINS}
+    order by array_position(l.ids, j.id)`,
 )
 
 const LIST_IDS = statement('list_job_ids', 'select ids, next from sluice.list_jobs_v1($1, $2, $3, $4)')
@@ -175,6 +198,11 @@ interface JobRow {
   superseded: boolean
 }
 
+interface ListedRow extends JobRow {
+  blocked_by: string | null
+  input_preview: string | null
+}
+
 type Row = JobRow & Record<string, unknown>
 
 /** The jobs with these ids, newest first. */
@@ -212,9 +240,43 @@ export async function listJobs(
   search: JobSearch,
   page: PageRequest,
   payloads: boolean,
-): Promise<{ jobs: JobView[]; next: string | null }> {
-  const rows = await db.run<Row & { next: string | null }>(LIST, [...toValues(search, page), payloads])
-  return { jobs: rows.filter(({ id }) => id !== null).map(toJobView), next: rows[0]!.next }
+): Promise<{ jobs: (JobView & ListedFields)[]; next: string | null }> {
+  type Found = ListedRow & { next: string | null } & Record<string, unknown>
+  const rows = await db.run<Found>(LIST, [...toValues(search, page), payloads])
+  return { jobs: rows.filter(({ id }) => id !== null).map(toListed), next: rows[0]!.next }
+}
+
+/** A place in the line of queued jobs: that of the last job of a page. */
+export interface LinePlace {
+  readonly rank: number
+  readonly id: string
+}
+
+/**
+ * Queued jobs that match, in the order in which they would start.
+ *
+ * There may be fewer than asked for and yet more to come: `next` is the place to go on from, `null` at the end.
+ */
+export async function listLine(
+  db: Queryable,
+  search: JobSearch,
+  page: { readonly after?: LinePlace | undefined; readonly limit: number; readonly look: number },
+): Promise<{ jobs: (JobSummary & ListedFields)[]; next: LinePlace | null }> {
+  type Found = ListedRow & { next_rank: number | null; next_id: string } & Record<string, unknown>
+  const { after, limit, look } = page
+  const values = [toFilter(search), after?.rank ?? null, after?.id ?? null, limit, look]
+  const rows = await db.run<Found>(LIST_LINE, values)
+  const { next_rank: rank, next_id: id } = rows[0]!
+  const jobs = rows.filter((row) => row.id !== null).map(toListed)
+  return { jobs, next: rank === null ? null : { rank, id } }
+}
+
+function toListed(row: ListedRow): JobView & ListedFields {
+  return {
+    ...toJobView(row),
+    ...(row.blocked_by !== null && { blockedBy: row.blocked_by }),
+    ...(row.input_preview !== null && { inputPreview: row.input_preview }),
+  }
 }
 
 /** As `listJobs`, ids only. */
@@ -226,9 +288,12 @@ export async function listJobIds(
   return (await db.run<{ ids: string[]; next: string | null }>(LIST_IDS, toValues(search, page)))[0]!
 }
 
-function toValues({ submittedBy, error, ...search }: JobSearch, page: PageRequest): unknown[] {
-  const filter = { ...search, by: submittedBy, error: error?.toLowerCase() }
-  return [JSON.stringify(filter), page.before ?? null, page.limit, page.look]
+function toValues(search: JobSearch, page: PageRequest): unknown[] {
+  return [toFilter(search), page.before ?? null, page.limit, page.look]
+}
+
+function toFilter({ submittedBy, error, ...search }: JobSearch): string {
+  return JSON.stringify({ ...search, by: submittedBy, error: error?.toLowerCase() })
 }
 
 function toJobView(row: JobRow): JobView {

@@ -84,6 +84,8 @@ export interface LaneSnapshot {
   readonly depth: number
   readonly oldestAt: number | null
   readonly reason: string | null
+  /** The reason in a few words. */
+  readonly blockedBy: string | null
 }
 
 export interface DeviceSnapshot {

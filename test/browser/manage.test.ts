@@ -31,14 +31,14 @@ const far = task({ name: 'far', requires: { zone: 'moon' }, run: (_: null) => nu
 
 const WATCH = ['Now', 'Jobs', 'Errors', 'Recovery']
 const OPERATE = ['Lanes', 'Workers', 'Devices']
-const OF_FAILED = ['Retry …', 'Edit and resubmit …', 'Delete …']
+const OF_FAILED = ['Retry…', 'Edit and resubmit…', 'Delete…']
 const CHANGES = {
   Job: OF_FAILED,
-  Jobs: ['Cancel …', 'Retry …', 'Reprioritise …'],
-  Lanes: ['New lane …', 'Pause …'],
-  Workers: ['Drain', 'Stop'],
-  Errors: ['Retry all …'],
-  Schedules: ['Run now', 'Pause'],
+  Jobs: ['Cancel…', 'Retry…', 'Set priority…'],
+  Lanes: ['Create lane…', 'Pause…'],
+  Workers: ['Drain…', 'Stop…'],
+  Errors: ['Retry all…'],
+  Schedules: ['Run now…', 'Pause…'],
 }
 const NOTHING = { Job: [], Jobs: [], Lanes: [], Workers: [], Errors: [], Schedules: [] }
 
@@ -54,12 +54,12 @@ const OFFERS: readonly [role: string, screens: readonly string[], buttons: objec
 
 /** By screen, a text that is there once all of it is: of one's own view, or where there is nothing for one to see. */
 const COMPLETE: Readonly<Record<string, RegExp>> = {
-  Job: /^(Why it failed|There is no job \d+)$/,
-  Jobs: /^(book #\d+|No job is here: All)$/,
+  Job: /^(Why it failed|Job \d+ not found)$/,
+  Jobs: /^(book #\d+|No jobs yet)$/,
   Lanes: /^default$/,
   Workers: /^worker-1/,
-  Errors: /^(order N is locked|Nothing has failed)$/,
-  Schedules: /^(nightly|There are no schedules)$/,
+  Errors: /^(order N is locked|No failures)$/,
+  Schedules: /^(nightly|No schedules yet)$/,
 }
 
 async function buttonsOn(page: Page, screen: string): Promise<string[]> {
@@ -126,28 +126,28 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
   test('a key is made, shown once and works until it is revoked; so is a role', async () => {
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('platform_admin', 'ann'), '/access')
-    await page.getByRole('button', { name: 'New key …' }).click()
+    await page.getByRole('button', { name: 'Create key…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name').fill('robot')
     await dialog.getByLabel('Role').selectOption('submitter')
-    await dialog.getByRole('button', { name: 'Make the key' }).click()
+    await dialog.getByRole('button', { name: 'Create key' }).click()
     const key = (await dialog.getByText(/^slk_/).textContent())!
-    await dialog.getByRole('button', { name: 'I have it' }).click()
+    await dialog.getByRole('button', { name: 'Done' }).click()
     expect((await server.call('GET', '/jobs', { key })).status).toBe(200)
     expect(await page.content()).not.toContain(key)
 
     await page.getByRole('button', { name: /^Revoke key \d+ of robot$/ }).click()
     await page.getByRole('alertdialog').getByText('This cannot be undone').waitFor()
-    await confirm(page, 'Revoke', 'it has left')
+    await confirm(page, 'Revoke key', 'it has left')
     await page.getByRole('row', { name: /robot/ }).waitFor({ state: 'detached' })
     expect((await server.call('GET', '/jobs', { key })).status).toBe(401)
 
-    await page.getByRole('button', { name: 'New role …' }).click()
+    await page.getByRole('button', { name: 'Create role…' }).click()
     await dialog.getByLabel('Name').fill('reader')
     await dialog.getByRole('checkbox', { name: 'jobs:read', exact: true }).check()
-    await dialog.getByRole('button', { name: 'Make the role' }).click()
+    await dialog.getByRole('button', { name: 'Create role' }).click()
     await page.getByRole('button', { name: 'Delete role reader' }).click()
-    await confirm(page, 'Delete')
+    await confirm(page, 'Delete role')
     await page.getByRole('row', { name: /reader/ }).waitFor({ state: 'detached' })
 
     await page.getByRole('link', { name: 'Audit' }).first().click()
@@ -159,15 +159,15 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
   test('the key of a worker is made with what it may run, which is changed afterwards', async () => {
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('platform_admin', 'ann'), '/access')
-    await page.getByRole('button', { name: 'New key …' }).click()
+    await page.getByRole('button', { name: 'Create key…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name').fill('gpu-box')
     await dialog.getByLabel('Role').selectOption('worker')
-    await dialog.getByLabel('Tasks of its workers').fill('mail.*, bill')
-    await dialog.getByLabel('Lanes they take jobs from').fill('*')
-    await dialog.getByRole('button', { name: 'Make the key' }).click()
+    await dialog.getByLabel('Tasks its workers may run').fill('mail.*, bill')
+    await dialog.getByLabel('Lanes its workers may take jobs from').fill('*')
+    await dialog.getByRole('button', { name: 'Create key' }).click()
     const key = (await dialog.getByText(/^slk_/).textContent())!
-    await dialog.getByRole('button', { name: 'I have it' }).click()
+    await dialog.getByRole('button', { name: 'Done' }).click()
     const register = (name: string) =>
       server
         .call('POST', '/workers', { key, body: { name: 'w', capacity: 1, cores: 1, tasks: [{ name }] } })
@@ -178,9 +178,9 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
       .getByRole('row', { name: /gpu-box/ })
       .getByText('runs mail.*, bill')
       .waitFor()
-    await page.getByRole('button', { name: /^Change what key \d+ of gpu-box runs$/ }).click()
-    await dialog.getByLabel('Tasks of its workers').fill('other')
-    await dialog.getByRole('button', { name: 'Change' }).click()
+    await page.getByRole('button', { name: /^Edit what key \d+ of gpu-box runs$/ }).click()
+    await dialog.getByLabel('Tasks its workers may run').fill('other')
+    await dialog.getByRole('button', { name: 'Save' }).click()
     await page
       .getByRole('row', { name: /gpu-box/ })
       .getByText('runs other')
@@ -214,14 +214,14 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     await signIn(page, await server.keyOf('viewer'), '/workers')
     const pool = page.getByRole('table', { name: 'Pools' }).getByRole('row', { name: /burst/ })
     await pool.getByText('0 of 0 to 2').waitFor()
-    await pool.getByText('1 request, 0 workers came, 1 in vain').waitFor()
+    await pool.getByText('1 request, 0 workers started, 1 failed').waitFor()
     const decision = page.getByRole('table', { name: 'Decisions' }).getByRole('row', { name: /start 1/ })
     await decision.getByText(/^1 job waited up to .*: no worker .*far/).waitFor()
-    await decision.getByText('✕ None was started: the cloud <b>refuses</b>').waitFor()
+    await decision.getByText('✕ Failed: the cloud <b>refuses</b>').waitFor()
     await decision.click()
     await page.getByRole('heading', { name: 'Start 1 worker of burst' }).waitFor()
     await page.getByText('Worker 1 was not started').waitFor()
-    await page.getByText('No worker has come for it').waitFor()
+    await page.getByText('No worker has started yet').waitFor()
     await expectAccessible(page, 'a decision of a pool')
     await expectFitsPhone(page, 'a decision of a pool')
     await keeper.stop()
@@ -249,7 +249,7 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
       await page.keyboard.press('Tab')
       seen.add(await focused(page))
     }
-    expect(seen).toEqual(new Set(['Reason (optional) solid', 'Keep as it is solid', 'Drain solid']))
+    expect(seen).toEqual(new Set(['Reason (optional) solid', 'Back solid', 'Drain worker solid']))
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     await expect.poll(() => focused(page)).toBe('Drain worker-1 solid')
@@ -263,12 +263,14 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     await page.getByRole('button', { name: 'Retry all 5 failures of this group' }).click()
     const dialog = page.getByRole('alertdialog')
     await dialog.getByText('order N is locked').waitFor()
-    await dialog.getByText('5 failures found. 5 jobs run again, jobs of one workflow together:').waitFor()
+    await dialog
+      .getByText('5 failures found. 5 jobs run again. A workflow reruns all its failed steps at once:')
+      .waitFor()
     await dialog.getByText('orders: 2 jobs in 1 run').waitFor()
     await dialog.getByRole('button', { name: 'Retry (5)' }).waitFor()
     await confirm(page, 'Retry', 'unlocked by the bank')
-    await page.getByText('5 jobs running again').waitFor()
-    await page.getByText('Nothing has failed').waitFor()
+    await page.getByText('5 jobs run again', { exact: true }).waitFor()
+    await page.getByText('No failures').first().waitFor()
     const results = await Promise.all(failed.map((id) => server.app.job(id).result()))
     expect(results).toEqual([17, 18, 19, { each: [20, 21] }])
     const reasons = await database.sql<{ reason: string }>(
@@ -282,13 +284,13 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('operator'), '/schedules?name=nightly')
     await page.getByRole('button', { name: 'Pause nightly' }).first().click()
-    await confirm(page, 'Pause')
-    await page.getByText('It is paused: these go by.').waitFor()
+    await confirm(page, 'Pause schedule')
+    await page.getByText('Paused: these runs are skipped.').waitFor()
     await page.getByRole('button', { name: 'Resume nightly' }).first().click()
-    await confirm(page, 'Resume')
-    await page.getByText('It is paused: these go by.').waitFor({ state: 'detached' })
+    await confirm(page, 'Resume schedule')
+    await page.getByText('Paused: these runs are skipped.').waitFor({ state: 'detached' })
     await page.getByRole('button', { name: 'Run now: nightly' }).first().click()
-    await confirm(page, 'Run now')
+    await confirm(page, 'Submit job')
     await page.waitForURL(/\/jobs\/\d+$/)
     await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
     expect(complaints).toEqual([])

@@ -101,7 +101,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
 
     await page.getByRole('button', { name: 'Edit and resubmit' }).click()
     await page.getByRole('dialog').getByLabel('Input').fill('{ "frames": 7 }')
-    await page.getByRole('button', { name: 'Submit', exact: true }).click()
+    await page.getByRole('button', { name: 'Submit job', exact: true }).click()
     await page.waitForURL((url) => !url.pathname.endsWith(`/${id}`))
     await page.getByText('rendering 7 frames').waitFor()
     const edited = new URL(page.url()).pathname.split('/').at(-1)!
@@ -115,7 +115,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     const waiting = await server.app.submit(stubborn, null)
     await page.goto(`/jobs/${waiting.id}`)
     await page.locator('.job-headline').getByText('Running', { exact: true }).waitFor()
-    await page.getByRole('button', { name: 'Cancel …' }).click()
+    await page.getByRole('button', { name: 'Cancel…' }).click()
     await confirm(page, 'Cancel job', 'no longer needed')
     // In the head of the job: what tells in passing that it was cancelled has the same word.
     await page.locator('.job-headline').getByText('Cancelled', { exact: true }).waitFor()
@@ -123,14 +123,14 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       `select reason from sluice.audit where action = 'job.cancel'`,
     )
     expect(entry?.reason).toBe('no longer needed')
-    await page.getByRole('button', { name: 'Delete …' }).click()
-    await page.getByRole('alertdialog').getByText('gone for good').waitFor()
-    await confirm(page, 'Delete', 'tidied up')
+    await page.getByRole('button', { name: 'Delete…' }).click()
+    await page.getByRole('alertdialog').getByText('deleted permanently').waitFor()
+    await confirm(page, 'Delete job', 'tidied up')
     await page.waitForURL('**/jobs')
-    await page.getByText(`stubborn #${waiting.id} is deleted`).waitFor()
+    await page.getByText(`Deleted stubborn #${waiting.id}`).waitFor()
     await expect(server.app.getJob(waiting.id)).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
     await page.goto(`/jobs/${waiting.id}`)
-    await page.getByRole('heading', { name: `There is no job ${waiting.id}` }).waitFor()
+    await page.getByRole('heading', { name: `Job ${waiting.id} not found` }).waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -140,7 +140,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await signIn(page, operator, `/jobs/${id}`)
     await page.getByRole('button', { name: 'Edit and resubmit' }).click()
     const dialog = page.getByRole('dialog')
-    const submit = page.getByRole('button', { name: 'Submit', exact: true })
+    const submit = page.getByRole('button', { name: 'Submit job', exact: true })
     await dialog.getByLabel('Input').fill('9007199254740993')
     await dialog.getByText('has more digits than JSON numbers keep').waitFor()
     expect(await submit.isDisabled()).toBe(true)
@@ -174,13 +174,13 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.goto(`/jobs/${alone!.id}`)
     const head = page.locator('.job-headline')
     await head.getByText('Needs approval', { exact: true }).waitFor()
-    await page.getByRole('button', { name: 'Approve …' }).click()
+    await page.getByRole('button', { name: 'Approve…' }).click()
     await confirm(page, 'Approve', 'read and found good')
     await head.getByText('Completed', { exact: true }).waitFor()
     await page.getByText('by anna').first().waitFor()
     expect(await page.getByRole('button', { name: /Approve|Reject/ }).count()).toBe(0)
     await page.goto('/approvals')
-    await page.getByText('Nothing waits for approval').waitFor()
+    await page.getByText('No jobs need approval', { exact: true }).waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -196,7 +196,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await row.getByLabel(/^Slots of lane batch/).press('Enter')
     await page.getByRole('alertdialog').getByText('Change the slots of lane batch').waitFor()
     await confirm(page, 'Set to 5', 'more room')
-    await page.getByText('Lane batch has 5 slots').waitFor()
+    await page.getByText('Lane batch now has 5 slots').waitFor()
     await row.getByRole('button', { name: /Pause/ }).click()
     await confirm(page, 'Pause')
     await page
@@ -218,21 +218,21 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await finding.click()
     await page.getByRole('heading', { name: 'Lane batch' }).waitFor()
     await page.goto(`/jobs/${job.id}`)
-    await page.getByRole('button', { name: 'Priority …' }).click()
+    await page.getByRole('button', { name: 'Priority…' }).click()
     const form = page.getByRole('dialog')
     await form.getByLabel('Priority').fill('7')
     await form.getByLabel('Reason').fill('a customer waits')
-    await form.getByRole('button', { name: 'Change' }).click()
-    await page.getByText(`quick #${job.id} has priority 7`).waitFor()
+    await form.getByRole('button', { name: 'Set priority' }).click()
+    await page.getByText(`Set the priority of quick #${job.id} to 7`).waitFor()
 
     const tree = await server.app.submit('chain', null)
     const step = await until(() => findStep(database.sql, tree.id, 'first'), 'its first step')
     await page.goto(`/jobs/${tree.id}`)
-    await page.getByRole('button', { name: 'Priority …' }).click()
-    await form.getByText(/Jobs below it that have not started get this priority/).waitFor()
+    await page.getByRole('button', { name: 'Priority…' }).click()
+    await form.getByText(/applies to all steps that have not started/).waitFor()
     await form.getByLabel('Priority').fill('6')
-    await form.getByRole('button', { name: 'Change' }).click()
-    await page.getByText(`chain #${tree.id} has priority 6`).waitFor()
+    await form.getByRole('button', { name: 'Set priority' }).click()
+    await page.getByText(`Set the priority of chain #${tree.id} to 6`).waitFor()
     expect((await server.app.getJob(step)).priority).toBe(6)
 
     await page.goto('/lanes?lane=batch')
@@ -247,35 +247,35 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
 
     const fact = (name: string) =>
       page.getByRole('main').locator('.facts > div', { hasText: name }).locator('dd')
-    await page.getByRole('button', { name: 'Change settings …' }).click()
-    await page.getByLabel('Looked at every').fill('soon')
-    await page.getByText('A duration, such as 2s').waitFor()
-    const change = page.getByRole('button', { name: 'Change …', exact: true })
+    await page.getByRole('button', { name: 'Edit settings…' }).click()
+    await page.getByLabel('Poll interval').fill('soon')
+    await page.getByText('Enter a duration, such as 2s').waitFor()
+    const change = page.getByRole('button', { name: 'Save…', exact: true })
     expect(await change.isDisabled()).toBe(true)
-    await page.getByLabel('Looked at every').fill('3s')
-    await page.getByLabel('Of several free workers').selectOption('spread')
+    await page.getByLabel('Poll interval').fill('3s')
+    await page.getByLabel('Placement').selectOption('spread')
     await page.getByLabel('Prefetch').fill('1001')
-    await page.getByText('A whole number from 0 to 1000, or off').waitFor()
+    await page.getByText('Enter a whole number from 0 to 1000, or off').waitFor()
     await page.getByLabel('Prefetch').fill('off')
     await change.click()
-    await page.getByRole('alertdialog').getByText('Changed: poll, placement, prefetch').waitFor()
-    await confirm(page, 'Change', 'the night is quiet')
-    await fact('Looked at every').getByText('3 s').waitFor()
-    await fact('Of several free workers').getByText('the least busy').waitFor()
+    await page.getByRole('alertdialog').getByText('Settings to change: poll, placement, prefetch').waitFor()
+    await confirm(page, 'Save settings', 'the night is quiet')
+    await fact('Poll interval').getByText('3 s').waitFor()
+    await fact('Placement').getByText('least busy').waitFor()
     await fact('Prefetch').getByText('off').waitFor()
     await page.getByText('the night is quiet').waitFor()
     expect(await lane('batch')).toMatchObject({ slots: 5, pollMs: 3000, placement: 'spread', prefetch: 0 })
 
-    await page.getByRole('button', { name: 'Reset …' }).click()
+    await page.getByRole('button', { name: 'Reset…' }).click()
     await confirm(page, 'Reset')
-    await fact('Set by operators').getByText('nothing: as the files say').waitFor()
+    await fact('Set by operators').getByText('nothing').waitFor()
     expect(await lane('batch')).toMatchObject({
       slots: 4,
       pollMs: before?.pollMs,
       placement: 'fill',
       prefetch: 1000,
     })
-    expect(await page.getByRole('button', { name: 'Reset …' }).count()).toBe(0)
+    expect(await page.getByRole('button', { name: 'Reset…' }).count()).toBe(0)
     expect(complaints).toEqual([])
   })
 
@@ -289,8 +289,8 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await signIn(page, operator, '/lanes')
     const form = page.getByRole('dialog')
 
-    await page.getByRole('button', { name: 'New lane …' }).click()
-    const create = form.getByRole('button', { name: 'Create the lane' })
+    await page.getByRole('button', { name: 'Create lane…' }).click()
+    const create = form.getByRole('button', { name: 'Create lane' })
     expect(await create.isDisabled()).toBe(true)
     await form.getByLabel('Name').fill('batch')
     await create.click()
@@ -307,10 +307,10 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     )
 
     await page.goto('/lanes?lane=batch')
-    await page.getByRole('button', { name: 'Move quick …' }).click()
+    await page.getByRole('button', { name: 'Move quick…' }).click()
     await form.getByLabel('From batch to').selectOption('night')
-    await form.getByRole('button', { name: 'Move the task' }).click()
-    await page.getByText('quick is in lane night').waitFor()
+    await form.getByRole('button', { name: 'Move task' }).click()
+    await page.getByText('Moved quick to lane night').waitFor()
     // The lane it came from is paused, the new one is not: the waiting job has followed.
     expect(await job.result()).toBe(2)
     expect(await laneOf(job)).toBe('night')
@@ -318,25 +318,25 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByText('from batch').waitFor()
     await expectAccessible(page, 'a lane with its tasks')
     await expectFitsPhone(page, 'a lane with its tasks')
-    await page.getByRole('button', { name: 'Move quick back …' }).click()
-    await confirm(page, 'Move it back')
-    await page.getByText('No task belongs to it').waitFor()
+    await page.getByRole('button', { name: 'Move quick back…' }).click()
+    await confirm(page, 'Move task back')
+    await page.getByText('No tasks. Submissions can still name this lane.').waitFor()
     const second = await server.app.submit(quick, 3)
     expect(await laneOf(second)).toBe('batch')
 
     await page.goto('/lanes?lane=batch')
-    await page.getByRole('button', { name: 'Delete …' }).click()
-    const remove = form.getByRole('button', { name: 'Delete the lane' })
+    await page.getByRole('button', { name: 'Delete…' }).click()
+    const remove = form.getByRole('button', { name: 'Delete lane' })
     await remove.click()
     await form.getByText(/lane batch is in use/i).waitFor()
-    await form.getByLabel(/^Its tasks and the jobs/).selectOption('night')
+    await form.getByLabel(/^Move tasks and waiting jobs/).selectOption('night')
     await remove.click()
-    await page.getByText('There is no lane batch').waitFor()
+    await page.getByText('Lane batch not found').waitFor()
     expect(await second.result()).toBe(3)
     const gone = page.getByRole('table', { name: 'Deleted lanes' }).getByRole('row', { name: /^batch/ })
     await gone.getByText('night').waitFor()
-    await gone.getByRole('button', { name: /Reset/ }).click()
-    await confirm(page, 'Reset')
+    await gone.getByRole('button', { name: /Restore/ }).click()
+    await confirm(page, 'Restore lane')
     await page.getByRole('heading', { name: 'Lane batch' }).waitFor()
     expect((await server.app.listLanes()).find(({ name }) => name === 'batch')).toMatchObject({
       enabled: true,
@@ -344,9 +344,9 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       tasks: expect.arrayContaining(['quick']),
     })
     await page.goto('/lanes?lane=night')
-    await page.getByRole('button', { name: 'Delete …' }).click()
+    await page.getByRole('button', { name: 'Delete…' }).click()
     await remove.click()
-    await page.getByText('There is no lane night').waitFor()
+    await page.getByText('Lane night not found').waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -373,12 +373,12 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       })
       .click()
     await page.getByRole('table', { name: 'Workers' }).getByText('worker-1').first().click()
-    await page.getByText(/^quick: there is no program quick; tries again in /).waitFor()
+    await page.getByText(/^quick: there is no program quick; next attempt in /).waitFor()
 
     await page.goto('/workers')
     const row = page.getByRole('table', { name: 'Workers' }).getByRole('row', { name: /worker-2/ })
     await row.getByRole('button', { name: 'Stop worker-2' }).click()
-    await page.getByRole('alertdialog').getByText('Nothing runs there now').waitFor()
+    await page.getByRole('alertdialog').getByText('No jobs are running on it').waitFor()
     await confirm(page, 'Stop', 'its machine goes away')
     await row.waitFor({ state: 'detached' })
     expect((await server.app.listWorkers()).map(({ name }) => name)).toEqual(['worker-1'])
@@ -406,11 +406,11 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
       [`/jobs/${id}`, '<b>bold</b>'],
       ['/errors', '<b>bold</b>'],
       ['/workers', 'worker-1'],
-      ['/gpu', '2 held of 3'],
+      ['/gpu', '2 of 3 in use'],
       [`/approvals?job=${asked.id}`, 'version 2'],
-      [`/jobs/${asked.id}`, 'Why is it waiting?'],
+      [`/jobs/${asked.id}`, 'Why is this job waiting?'],
       ['/schedules?name=nightly', 'At 03:00, Monday through Friday'],
-      ['/recovery', 'Late write refused'],
+      ['/recovery', 'Late write rejected'],
       ['/access', '<b>bold</b>'],
       ['/audit', 'session.open'],
     ]

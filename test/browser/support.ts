@@ -80,7 +80,8 @@ const TO_COME = '[data-loading], .link-state[data-state="connecting"]'
  * a check of the whole page would then look at half of it, and find nothing wrong.
  */
 export async function complete(page: Page): Promise<void> {
-  const main = page.getByRole('main')
+  // Under a dialog it is hidden from those who do not see it.
+  const main = page.getByRole('main', { includeHidden: true })
   await main.waitFor()
   await expect
     .poll(

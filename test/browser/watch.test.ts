@@ -78,7 +78,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(page.url()).toBe(`${server.url}/`)
     const second = await visit(server.url)
     await second.page.goto(`/#token=${token}`)
-    await second.page.getByText('An address with a token works once').waitFor()
+    await second.page.getByText('A sign-in link works once').waitFor()
     // Pasted into the page that is open, a new one loads nothing: only what is behind the # changes.
     const another = await transactWithRetries(server.app.services.db, (tx) =>
       offerSignIn(tx, authorOfDatabase('test')),
@@ -171,7 +171,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(await due.getAttribute('title')).toContain('GMT+9')
 
     await page.getByRole('link', { name: /^Queued/ }).click()
-    await page.getByText('No job is here: Queued').waitFor()
+    await page.getByText('No queued jobs').waitFor()
     await server.app.cancelMany({ task: 'fails', status: ['queued'] })
     await server.app.resetAdmission()
     expect(complaints).toEqual([])
@@ -192,7 +192,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     const { page, complaints } = await visit(server.url)
     await signIn(page, await server.keyOf('viewer'), '/gpu')
     const big = page.getByRole('article', { name: 'Device big' })
-    await big.getByText('16GB held of 24GB').waitFor()
+    await big.getByText('16GB of 24GB in use').waitFor()
     await big.locator('.copies').getByText('llama').waitFor()
     await big.getByText(/● Loaded for .*, 1 running, worker-1/).waitFor()
     await big.getByText(/^flux comes next on .*: llama makes room$/).waitFor()
@@ -212,14 +212,14 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(await cells('llama')).toEqual(['llama', '0', '0', '1', '1', '–'])
     await expect.poll(async () => (await cells('flux')).slice(0, 2)).toEqual(['flux', '1'])
     const queue = page
-      .getByRole('table', { name: 'What waits for budgets' })
+      .getByRole('table', { name: 'Jobs waiting for budgets' })
       .getByRole('row', { name: /draw/ })
     await queue.getByText(/llama/).waitFor()
     await expectAccessible(page, 'devices with models')
     await expectFitsPhone(page, 'devices with models')
 
     await page.goto(`/jobs/${waiting.id}`)
-    await page.getByRole('heading', { name: 'Why is it waiting?' }).waitFor()
+    await page.getByRole('heading', { name: 'Why is this job waiting?' }).waitFor()
     await expectAccessible(page, 'a job that waits for a device')
     await expectFitsPhone(page, 'a job that waits for a device')
     serving.open()
@@ -241,17 +241,17 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await expect.poll(() => rows(page).count()).toBe(2)
     expect(new URL(page.url()).searchParams.get('error')).toBe('<b>')
 
-    await page.getByRole('button', { name: 'Retry …' }).click()
+    await page.getByRole('button', { name: 'Retry…' }).click()
     const dialog = page.getByRole('alertdialog')
     await dialog.getByText('Retry 2 jobs').waitFor()
     await dialog.getByLabel('Reason').fill('the customers are back')
     await dialog.getByRole('button', { name: 'Retry (2)' }).click()
-    await page.getByText('2 run again').waitFor()
+    await page.getByText('2 jobs retried').waitFor()
     await expect.poll(async () => (await server.app.listAttempts(jobs[0]!.id)).length).toBe(2)
 
     await rows(page).first().focus()
     await page.keyboard.press('x')
-    await page.getByText('1 chosen').waitFor()
+    await page.getByText('1 selected').waitFor()
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Why it failed' }).waitFor()
     expect(complaints).toEqual([])

@@ -132,7 +132,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     expect((await server.app.tree(fan, { depth: 0 })).counts).toMatchObject({ window: 10, inFlight: 10 })
 
     await page.getByRole('button', { name: 'Pause' }).click()
-    await says('Paused: 10 in flight finish')
+    await says('Paused: 10 children in flight')
     await page.getByRole('button', { name: 'Resume with 10' }).click()
     await says('10 in flight, window of 10')
 
@@ -142,7 +142,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await lane.getByRole('link', { name: /^10 \// }).click()
     const steps = page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
     await expect.poll(() => steps.count()).toBe(10)
-    expect(await page.getByRole('checkbox', { name: 'Steps of workflows too' }).isChecked()).toBe(true)
+    expect(await page.getByRole('checkbox', { name: 'Include workflow steps' }).isChecked()).toBe(true)
     // And of the whole it says how far it is.
     await page.getByRole('link', { name: 'Jobs', exact: true }).first().click()
     await page.getByRole('link', { name: '0 of 40 in fan, 0 of 2 steps' }).click()
@@ -153,8 +153,8 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await falls.getByRole('listitem').filter({ hasText: 'not reached' }).getByText('after').waitFor()
     await page.getByText('Graph', { exact: true }).click()
 
-    await page.getByRole('link', { name: 'All children' }).click()
-    await page.getByRole('navigation', { name: 'Where this is in the workflow' }).getByText('wide').waitFor()
+    await page.getByRole('link', { name: 'Show all children' }).click()
+    await page.getByRole('navigation', { name: 'Path in the workflow' }).getByText('wide').waitFor()
     await page.getByRole('table', { name: 'Children of the fan-out' }).getByText('[39]').waitFor()
     await expectAccessible(page, 'a fan-out')
     await expectFitsPhone(page, 'a fan-out')
@@ -170,13 +170,13 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     const { page, complaints } = await visit(server.url)
     await signIn(page, key, '/jobs?error=the+door+is+shut')
     // The error is inside the workflow, and found there.
-    await page.getByRole('link', { name: 'look in the steps of workflows too' }).click()
+    await page.getByRole('link', { name: 'include the steps of workflows' }).click()
     const found = page.getByRole('table', { name: 'Jobs' }).getByRole('link', { name: /^knock/ })
     await found.waitFor()
     await page.goto(`/jobs/${id}`)
     await page.locator('.job-headline').getByText('Failed', { exact: true }).waitFor()
     shut.door = false
-    await page.getByRole('button', { name: 'Retry …' }).click()
+    await page.getByRole('button', { name: 'Retry…' }).click()
     await confirm(page, 'Retry')
     await page.getByText('1 job runs again').waitFor()
     await page.locator('.job-headline').getByText('Completed', { exact: true }).waitFor()
@@ -199,16 +199,16 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     const { page, complaints } = await visit(server.url)
     await signIn(page, key, `/workflows/${id}`)
     await page.getByRole('button', { name: /knocking.*flaky/ }).click()
-    await page.getByRole('link', { name: 'Look inside' }).click()
-    const crumbs = page.getByRole('navigation', { name: 'Where this is in the workflow' })
+    await page.getByRole('link', { name: 'Show steps' }).click()
+    const crumbs = page.getByRole('navigation', { name: 'Path in the workflow' })
     await crumbs.getByRole('link', { name: 'half' }).waitFor()
     await page.getByRole('heading', { name: /^knocking #\d+$/ }).waitFor()
     expect(await page.getByRole('button', { name: /^Retry/ }).count()).toBe(0)
     await page.getByRole('button', { name: /doors/ }).waitFor()
 
     await page.goto(`/jobs/${knocked}`)
-    await page.getByText('It can run again once the whole workflow has ended.').waitFor()
-    const retry = page.getByRole('button', { name: 'Retry …' })
+    await page.getByText('You can retry this step once the whole workflow has ended.').waitFor()
+    const retry = page.getByRole('button', { name: 'Retry…' })
     expect(await retry.count()).toBe(0)
     later.open()
     await ended(id, 'failed')
@@ -228,7 +228,7 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await ended(id, 'failed')
     const { page, complaints } = await visit(server.url)
     await signIn(page, key, `/workflows/${id}`)
-    await page.getByRole('link', { name: 'Follow the failure back' }).click()
+    await page.getByRole('link', { name: 'Trace failure' }).click()
 
     const levels = page.getByRole('tablist', { name: 'From the failure back to the root' })
     await levels.getByRole('tab', { name: /check.*input differs/ }).waitFor()
@@ -238,36 +238,36 @@ describe.skipIf(noBrowser !== undefined)(`workflows in a browser${noBrowser ?? '
     await expectAccessible(page, 'a failure followed back')
     await expectFitsPhone(page, 'a failure followed back')
     await levels.getByRole('tab', { selected: true }).press('ArrowDown')
-    await page.getByText('It failed because of check').waitFor()
-    await page.getByRole('button', { name: 'One level back' }).click()
+    await page.getByText('Failed because of check').waitFor()
+    await page.getByRole('button', { name: 'One level up' }).click()
     await page.getByText('Of 3 children 2 completed, 1 failed').waitFor()
 
     await levels.getByRole('tab', { name: /check/ }).click()
     // With any other job: of what completed there is an output to compare too.
     const other = (await findStep(database.sql, good, 'read'))!
-    await page.getByLabel('Another job').fill('abc')
-    await page.getByText('The number of a job').waitFor()
-    await page.getByLabel('Another job').fill(`#${other}`)
+    await page.getByLabel('Compare with job').fill('abc')
+    await page.getByText('Enter a job ID').waitFor()
+    await page.getByLabel('Compare with job').fill(`#${other}`)
     await page.getByRole('button', { name: 'Compare', exact: true }).click()
-    await page.getByText(`With tell #${other}, which is completed: inputs differ.`).waitFor()
-    const inputs = page.getByRole('table', { name: 'Differences of the inputs' })
+    await page.getByText(`tell #${other}, completed: the inputs differ.`).waitFor()
+    const inputs = page.getByRole('table', { name: 'Differences between inputs' })
     expect(await inputs.getByRole('row').allTextContents()).toEqual([
-      'WhereHereThere',
-      'encoding"latin-9"not there',
-      'textnot there"utf-8"',
+      'PathThis jobOther job',
+      'encoding"latin-9"missing',
+      'textmissing"utf-8"',
     ])
-    const outputs = page.getByRole('table', { name: 'Differences of the outputs' })
+    const outputs = page.getByRole('table', { name: 'Differences between results' })
     await outputs.getByRole('cell', { name: '"utf-8"' }).waitFor()
     const old = new URL(page.url()).searchParams.get('level') ?? (await server.app.trace(id)).failure
-    await page.getByRole('button', { name: 'Run again from here' }).click()
+    await page.getByRole('button', { name: 'Rerun from here' }).click()
     await page.getByRole('textbox', { name: /^Input/ }).fill('{ "encoding": "utf-8" }')
-    await page.getByRole('button', { name: 'Run again with this input' }).click()
+    await page.getByRole('button', { name: 'Rerun with this input' }).click()
     await page.waitForURL(`**/workflows/${id}`)
     await ended(id, 'completed')
     await page.locator('.headline').getByText('Completed').waitFor()
     await page.goto(`/jobs/${old}`)
-    await page.getByText('This is history').waitFor()
-    expect(await page.getByRole('button', { name: 'Retry …' }).count()).toBe(0)
+    await page.getByText('A rerun of the workflow has replaced this job').waitFor()
+    expect(await page.getByRole('button', { name: 'Retry…' }).count()).toBe(0)
     await page
       .getByRole('link', { name: /^#\d+$/ })
       .first()

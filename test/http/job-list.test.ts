@@ -12,6 +12,7 @@ const breaks = task({
     throw new Error(why)
   },
 })
+const careful = task({ name: 'careful', approval: true, lane: 'wide', run: (_: unknown) => null })
 const flaky = task({
   name: 'flaky',
   lane: 'slow',
@@ -29,7 +30,7 @@ const pair = workflow({
 })
 const database = useDatabase()
 const server = useServer(database, {
-  tasks: [plain, breaks, flaky],
+  tasks: [plain, breaks, flaky, careful],
   workflows: [pair],
   lanes: { wide: { slots: 50 }, slow: { slots: 1 } },
   actor: 'the-app',
@@ -150,6 +151,11 @@ test('what is no filter, cursor or limit is refused by name', async () => {
     ['?cursor=garbage', 'cursor'],
     ['?submittedFrom=yesterday', 'submittedFrom'],
     ['?tag=%00', 'tag'],
+    ['?order=line', 'order'],
+    ['?order=oldest&waits=turn', 'order'],
+    ['?order=line&waits=turn&before=9', 'before'],
+    ['?order=line&waits=turn&finishedTo=2031-01-01T00:00:00Z', 'order'],
+    ['?order=line&waits=turn&cursor=garbage', 'cursor'],
   ]
   for (const [query, argument] of cases) {
     const answer = await server.call('GET', `/jobs${query}`, { key: keys.viewer })
@@ -204,4 +210,54 @@ test('a page that finds too little looks at a bounded number of jobs, and says w
 test('an old job that waits is found behind all that has ended since', async () => {
   const { jobs, next } = await list('?status=queued&submittedBy=ann')
   expect([jobs.map(({ id }) => id), next]).toEqual([[known.later], null])
+})
+
+test('queued jobs are listed in the order in which they start, page by page, with what each waits for', async () => {
+  // Nobody works, so all of them stay queued.
+  const submit = (task: typeof plain, options: object) =>
+    server.app.submit(task, null, { tags: ['line'], ...options }).then(({ id }) => id)
+  const [low, first, second, high, slow] = [
+    await submit(plain, { priority: -3 }),
+    await submit(plain, {}),
+    await submit(plain, {}),
+    await submit(plain, { priority: 7 }),
+    await submit(plain, { lane: 'slow', priority: 9 }),
+  ]
+  await server.app.submit(plain, null)
+  const inWide = [high, first, second, low]
+  for (const limit of [1, 2, 3, 50])
+    for (const query of ['&lane=wide&tag=line', '&lane=wide&task=plain&tag=line&children=true'])
+      expect(await all(`&waits=turn&order=line${query}`, limit), `${limit} ${query}`).toEqual(inWide)
+  expect(await all('&waits=turn&order=line&tag=line&task=plain', 2)).toEqual([slow, ...inWide])
+  // Without other conditions no more is looked at than the page needs, and the line goes on all the same.
+  const everything = await all('&waits=turn&order=line&lane=wide&children=true', 2)
+  expect(everything.filter((id) => inWide.includes(id))).toEqual(inWide)
+  expect(new Set(everything).size).toBe(everything.length)
+  expect(everything.length).toBeGreaterThan(inWide.length)
+  const other = (await list('?limit=1')).next
+  const answer = await server.call('GET', `/jobs?waits=turn&order=line&cursor=${other}`, { key: keys.viewer })
+  expect([answer.status, answer.json()]).toMatchObject([400, { argument: 'cursor' }])
+  // Others see nothing of them.
+  expect((await list('?waits=turn&order=line&tag=line', keys.bob)).jobs).toEqual([])
+
+  const [job] = await until(async () => {
+    const { jobs } = await list('?waits=turn&order=line&tag=line&lane=wide&limit=1')
+    return 'blockedBy' in (jobs[0] ?? {}) ? jobs : undefined
+  }, 'the queues to be sampled')
+  expect(job).toMatchObject({ id: high, priority: 7, blockedBy: 'no live worker runs plain' })
+  await server.app.cancelMany({ tag: 'line' })
+})
+
+test('a list shows the beginning of the input of a job that waits for approval, and of no other', async () => {
+  const input = { version: '1.43.0', notes: 'n'.repeat(400) }
+  const asked = await server.app.submit(careful, input)
+  const large = await server.app.submit(careful, { notes: Array.from({ length: 30_000 }, (_, n) => `${n}`) })
+  const { jobs } = await list('?status=awaiting_approval')
+  expect(jobs.map(({ id }) => id)).toEqual([large.id, asked.id])
+  const [first, second] = jobs as unknown as { inputPreview?: string }[]
+  expect(first).not.toHaveProperty('inputPreview')
+  expect(second!.inputPreview).toMatch(/^\{"notes": "n+$|^\{"version": "1\.43\.0", "notes": "n+$/)
+  expect(second!.inputPreview).toHaveLength(300)
+  for (const job of (await list('?status=queued')).jobs) expect(job).not.toHaveProperty('inputPreview')
+  await server.app.cancelMany({ task: 'careful' })
 })

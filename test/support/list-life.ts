@@ -3,7 +3,7 @@ import { actInBulk, type BulkAction } from '../../src/engine/operate/bulk-action
 import { JobEvents } from '../../src/engine/streams/job-events.ts'
 import type { StreamedEvent } from '../../src/engine/streams/job-feed.ts'
 import { readErrorGroups } from '../../src/engine/views/error-groups.ts'
-import { readPage } from '../../src/engine/views/job-list.ts'
+import { readLine, readPage } from '../../src/engine/views/job-list.ts'
 import { readTimeline } from '../../src/engine/views/job-timeline.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
@@ -43,6 +43,7 @@ async function bulk(app: Sluice, sql: Sql, tag: string): Promise<string[]> {
   )
   await repeated('readTimeline', () => readTimeline(calls, jobs[0]!.id))
   const page = await repeated('readPage', () => readPage(calls, { tag }, undefined, 10))
+  await repeated('readLine', () => readLine(calls, { tag, waits: 'turn' }, undefined, 10))
   if (page.jobs.some(({ priority }) => priority !== 3)) violations.push(`${tag} was not reprioritised`)
   await act({ action: 'cancel', reason: 'in bulk' })
   const errors = await Promise.all(jobs.map(async (job) => (await settled(job)).error))

@@ -56,14 +56,6 @@ export function useNowPicture(): Now | undefined {
   return useSyncExternalStore(listen, () => now)
 }
 
-/** What stands in the way of a lane; `null` when nothing does, or it is not known. Only a new reason draws anew. */
-export function useLaneReason(name: string): string | null {
-  return useSyncExternalStore(
-    listen,
-    () => now?.lanes.find((lane) => lane.name === name && lane.depth > 0)?.reason ?? null,
-  )
-}
-
 function listen(listener: () => void): () => void {
   listeners.add(listener)
   return () => listeners.delete(listener)

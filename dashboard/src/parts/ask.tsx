@@ -58,7 +58,7 @@ function AskDialog({ question, onClose }: { question: Question; onClose: () => v
   const nothing = count === 0
 
   const go = async () => {
-    setBusy('Working …')
+    setBusy('Working…')
     setError(undefined)
     try {
       const told = await run(reason.trim(), setBusy)
@@ -95,7 +95,7 @@ function AskDialog({ question, onClose }: { question: Question; onClose: () => v
                 {busy}
               </span>
               <AlertDialog.Cancel asChild>
-                <Button disabled={busy !== undefined}>Keep as it is</Button>
+                <Button disabled={busy !== undefined}>Back</Button>
               </AlertDialog.Cancel>
               <Button
                 type="submit"

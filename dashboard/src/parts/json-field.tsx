@@ -13,7 +13,7 @@ export function jsonMistake(text: string): string | undefined {
     const inexact = findInexactNumber(text)
     return inexact && explainInexact(inexact)
   } catch (error) {
-    return `Not JSON yet: ${error instanceof Error ? error.message : String(error)}`
+    return `Not valid JSON: ${error instanceof Error ? error.message : String(error)}`
   }
 }
 

@@ -1,19 +1,46 @@
-import { useMemo, useState } from 'react'
+import { type ReactNode, useMemo, useState } from 'react'
 import { CopyButton } from './command.tsx'
 import { Button } from './controls.tsx'
+import { foldJson, formatJson } from './fold-json.ts'
 import './json-view.css'
 
 /** Characters that are shown before somebody asks for more: a page with megabytes of text does not scroll. */
 const FIRST = 4000
 
-/** Any JSON as text, never as markup. Long ones are cut until asked for. */
+/** Any JSON as text, never as markup. Wide lists are folded to a line, and long texts are cut, until asked for. */
 export function JsonView({ value, label }: { value: unknown; label: string }) {
-  const text = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value])
-  return <LongText text={text} label={label} />
+  const [unfolded, setUnfolded] = useState(false)
+  const { text, folded } = useMemo(() => foldJson(value), [value])
+  const whole = useMemo(() => (folded ? formatJson(value) : text), [value, text, folded])
+  return (
+    <LongText
+      text={unfolded ? whole : text}
+      copied={whole}
+      label={label}
+      tools={
+        folded && (
+          <Button small onClick={() => setUnfolded(!unfolded)}>
+            {unfolded ? 'Fold lists' : 'Unfold lists'}
+          </Button>
+        )
+      }
+    />
+  )
 }
 
 /** Text as it is, in the letters of a terminal. */
-export function LongText({ text, label }: { text: string; label: string }) {
+export function LongText({
+  text,
+  copied = text,
+  label,
+  tools,
+}: {
+  text: string
+  /** What the button copies, where it is more than what is shown. */
+  copied?: string
+  label: string
+  tools?: ReactNode
+}) {
   const [whole, setWhole] = useState(false)
   const shown = whole || text.length <= FIRST ? text : text.slice(0, FIRST)
   return (
@@ -28,7 +55,8 @@ export function LongText({ text, label }: { text: string; label: string }) {
             Show all {text.length.toLocaleString()} characters
           </Button>
         )}
-        <CopyButton text={text} />
+        {tools}
+        <CopyButton text={copied} />
       </div>
     </div>
   )

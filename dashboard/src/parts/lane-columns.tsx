@@ -89,7 +89,7 @@ export function LaneJobs({
   children: ReactNode
 }) {
   return (
-    <To path="/jobs" search={{ tab, lane, with: 'steps' }}>
+    <To path="/jobs" search={{ tab, lane, with: 'steps', ...(tab === 'queued' && { order: 'line' }) }}>
       {children}
     </To>
   )

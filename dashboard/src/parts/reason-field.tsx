@@ -14,7 +14,7 @@ export function ReasonField({
     <Field label={required ? 'Reason' : 'Reason (optional)'}>
       <Input
         maxLength={500}
-        placeholder="Kept in the audit"
+        placeholder="Recorded in the audit log"
         value={value}
         onChange={(event) => onChange(event.target.value)}
       />

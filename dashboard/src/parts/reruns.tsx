@@ -12,7 +12,7 @@ export function RerunSummary({ matched, reruns }: { matched: number; reruns: Rer
     <>
       <p>
         {count(matched, 'failure')} found. {jobs === 1 ? '1 job runs' : `${jobs.toLocaleString()} jobs run`}{' '}
-        again{workflows.length === 0 ? '.' : ', jobs of one workflow together:'}
+        again{workflows.length === 0 ? '.' : '. A workflow reruns all its failed steps at once:'}
       </p>
       {workflows.length > 0 && (
         <ul>
@@ -25,7 +25,10 @@ export function RerunSummary({ matched, reruns }: { matched: number; reruns: Rer
         </ul>
       )}
       {leftOut > 0 && (
-        <p>{count(leftOut, 'failure')} left out: somebody cancelled the workflow. Retry them by their id.</p>
+        <p>
+          {count(leftOut, 'failure is', 'failures are')} left out, because the workflow was cancelled. Retry
+          such a job on its own page.
+        </p>
       )}
     </>
   )

@@ -21,8 +21,10 @@ export interface Column<Row> {
    * it shares what others leave.
    */
   readonly phone?: string | boolean
-  /** Long texts go on in a second line rather than being cut. */
+  /** Long texts go on in further lines rather than being cut. */
   readonly wrap?: boolean
+  /** Whether a row has anything to show in it. A column that no row has gives its width to the others. */
+  readonly has?: (row: Row) => boolean
 }
 
 export interface Selection {
@@ -76,8 +78,10 @@ addEventListener('keydown', enterList)
  *
  * Any number of rows: with more than forty, only those in sight are drawn, in a box that scrolls by itself.
  */
-export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rows, rowKey, selection, empty } = props
+export function Table<Row>({ columns: all, ...rest }: TableProps<Row>) {
+  const { label, rows, rowKey, selection, empty } = rest
+  const columns = all.filter(({ has }) => has === undefined || rows.length === 0 || rows.some(has))
+  const props = { ...rest, columns }
   const box = useRef<HTMLDivElement>(null)
   const many = rows.length > WHOLE
   const drawn = useVirtualizer({

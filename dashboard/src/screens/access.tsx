@@ -22,7 +22,6 @@ const KEYS = ['keys']
 /** Keys and roles: who may come in, and what they may do. */
 export function Screen() {
   const { search, change } = useAddress()
-  const [making, setMaking] = useState(false)
   const keys = useQuery({ queryKey: KEYS, queryFn: () => client.access.listKeys() })
   const roles = useQuery({ queryKey: ['roles'], queryFn: () => client.access.listRoles() })
   const [changing, setChanging] = useState<Key>()
@@ -35,26 +34,28 @@ export function Screen() {
         title="Access"
         about={
           <span className="in-text">
-            Keys and what they may do. What was done with them is in the <To path="/audit">audit</To>.
+            API keys and their permissions. The <To path="/audit">audit log</To> records what each key did.
           </span>
         }
       >
-        <Button kind="primary" onClick={() => setMaking(true)}>
-          New key …
+        <Button kind="primary" onClick={() => change({ do: 'create' })}>
+          Create key…
         </Button>
       </PageHead>
       <Problem error={keys.error ?? roles.error} onRetry={() => void queries.refetchQueries()} />
-      {making && <NewKey roles={roles.data ?? []} onClose={() => setMaking(false)} />}
+      {search.do === 'create' && (
+        <NewKey roles={roles.data ?? []} onClose={() => change({ do: undefined })} />
+      )}
       {changing !== undefined && <ChangeScope of={changing} onClose={() => setChanging(undefined)} />}
       <Panel
         title="Keys"
         aside={
           <Choice
-            label="Which keys"
+            label="Keys shown"
             value={all ? 'all' : 'active'}
             options={[
               { value: 'active', label: 'Active' },
-              { value: 'all', label: 'Also revoked and expired' },
+              { value: 'all', label: 'All' },
             ]}
             onChange={(value) => change({ keys: value === 'all' ? value : undefined })}
           />
@@ -69,7 +70,7 @@ export function Screen() {
             columns={columns}
             rows={rows}
             rowKey={({ id }) => id}
-            empty={<Empty title="There are no keys" command="sluice keys create NAME --role operator" />}
+            empty={<Empty title="No active keys" command="sluice keys create NAME --role operator" />}
           />
         )}
       </Panel>
@@ -85,18 +86,17 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
   const { session } = useSession()
   const revoke = ({ id, name, role }: Key) =>
     ask({
-      title: `Revoke key ${id} of ${name}?`,
+      title: `Revoke key ${id} of ${name}`,
       effect: (
         <>
           <p>
-            It opens nothing from now on, on every server, and its sessions and workers end. This cannot be
-            undone.
+            Every server rejects the key from now on, and its sessions and workers end. This cannot be undone.
           </p>
-          {id === session.keyId && <p>This is the key you are signed in with: you will be signed out.</p>}
+          {id === session.keyId && <p>You are signed in with this key and will be signed out.</p>}
           <p>Role: {role}.</p>
         </>
       ),
-      action: 'Revoke',
+      action: 'Revoke key',
       danger: true,
       run: async (reason) => {
         await because(reason).access.revokeKey(id)
@@ -112,7 +112,7 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
       cell: ({ id, name }) => (
         <>
           {name} <span className="soft">key {id}</span>
-          {id === session.keyId && <span className="soft">, yours</span>}
+          {id === session.keyId && <span className="soft">, this session</span>}
         </>
       ),
     },
@@ -129,10 +129,10 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
           {key.runs !== null && key.state === 'active' && (
             <Button
               small
-              aria-label={`Change what key ${key.id} of ${key.name} runs`}
+              aria-label={`Edit what key ${key.id} of ${key.name} runs`}
               onClick={() => changeScope(key)}
             >
-              Change …
+              Edit…
             </Button>
           )}
         </>
@@ -142,6 +142,7 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
       id: 'state',
       head: 'State',
       width: '110px',
+      has: ({ state }) => state !== 'active',
       phone: 'below',
       cell: ({ state }) =>
         state === 'active' ? (
@@ -157,10 +158,10 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
       phone: 'below',
       cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} />,
     },
-    { id: 'made', head: 'Made', width: '18%', phone: 'below', cell: (key) => <Made made={key} /> },
+    { id: 'created', head: 'Created', width: '18%', phone: 'below', cell: (key) => <Created of={key} /> },
     {
       id: 'expires',
-      head: 'Ends',
+      head: 'Expires',
       width: '130px',
       phone: 'below',
       cell: ({ expiresAt, revokedAt }) =>
@@ -193,7 +194,7 @@ function useColumns(changeScope: (key: Key) => void): readonly Column<Key>[] {
   ]
 }
 
-function Made({ made: { createdAt, createdBy } }: { made: Key }) {
+function Created({ of: { createdAt, createdBy } }: { of: Key }) {
   return (
     <>
       <Moment at={createdAt} /> <span className="soft">by {createdBy}</span>

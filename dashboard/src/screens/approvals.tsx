@@ -57,8 +57,9 @@ export function Screen() {
             rowKey={({ id }) => id}
             onOpen={({ id }) => change({ job: id }, { push: true })}
             empty={
-              <Empty title="Nothing waits for approval">
-                Jobs of tasks with <code>approval: true</code> come here, and run once somebody else says so.
+              <Empty title="No jobs need approval">
+                Jobs of tasks with <code>approval: true</code> wait here until someone other than their
+                submitter approves them.
               </Empty>
             }
           />
@@ -66,7 +67,7 @@ export function Screen() {
         {data !== undefined && data.next !== null && (
           <p className="approvals-more">
             <To path="/jobs" search={{ tab: 'approval' }}>
-              All of them
+              Show all
             </To>
           </p>
         )}
@@ -76,8 +77,8 @@ export function Screen() {
 }
 
 function waitingWords(number: number, more: boolean): string {
-  if (number === 0) return 'Nothing waits for you'
-  return `${more ? 'More than ' : ''}${count(number, 'job waits', 'jobs wait')} for somebody to look`
+  if (number === 0) return 'No jobs need approval'
+  return `${more ? 'More than ' : ''}${count(number, 'job needs', 'jobs need')} approval`
 }
 
 type Judgement = (what: 'approve' | 'reject', job: JobSummary) => void
@@ -91,25 +92,35 @@ function useJudgement(): Judgement {
       const question: Question =
         what === 'approve'
           ? {
-              title: `Approve ${name}?`,
-              effect: <p>It may run from now on, as soon as there is room for it.</p>,
-              action: 'Approve',
+              title: `Approve ${name}`,
+              effect: (
+                <>
+                  <p>The job joins the queue and starts when its turn comes.</p>
+                  <Asked job={job} />
+                </>
+              ),
+              action: 'Approve job',
               run: async (reason) => {
                 await because(reason).approve(job.id)
                 await refresh()
-                return `Job #${job.id} is approved`
+                return `Approved job #${job.id}`
               },
             }
           : {
-              title: `Reject ${name}?`,
-              effect: <p>It is cancelled and never runs. Whoever submitted it reads the reason.</p>,
-              action: 'Reject',
+              title: `Reject ${name}`,
+              effect: (
+                <>
+                  <p>The job is cancelled and never runs. Its submitter can read your reason.</p>
+                  <Asked job={job} />
+                </>
+              ),
+              action: 'Reject job',
               danger: true,
               reason: 'required',
               run: async (reason) => {
                 await because(reason).reject(job.id, reason)
                 await refresh()
-                return `Job #${job.id} is rejected`
+                return `Rejected job #${job.id}`
               },
             }
       ask(question)
@@ -118,30 +129,85 @@ function useJudgement(): Judgement {
   )
 }
 
+/** What is being judged: nobody should have to remember the row behind the question. */
+function Asked({ job: { task, key, submittedBy, inputPreview } }: { job: JobSummary }) {
+  return (
+    <p>
+      {task}
+      {key !== null && `, key ${key}`}
+      {submittedBy !== null && `, submitted by ${submittedBy}`}
+      {inputPreview !== undefined && (
+        <>
+          , input <code>{inputPreview}</code>
+        </>
+      )}
+    </p>
+  )
+}
+
 function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
   return [
-    { id: 'id', head: 'Job', width: '90px', phone: '90px', cell: ({ id }) => <JobLink id={id} /> },
-    { id: 'task', head: 'Task', cell: ({ task }) => task },
-    { id: 'of', head: 'Step of', width: '20%', phone: 'below', cell: (job) => <StepOf job={job} /> },
+    { id: 'id', head: 'Job', width: '84px', phone: '90px', cell: ({ id }) => <JobLink id={id} /> },
+    { id: 'task', head: 'Task', width: '15%', wrap: true, cell: ({ task }) => task },
+    {
+      id: 'of',
+      head: 'Step of',
+      width: '15%',
+      phone: 'below',
+      wrap: true,
+      has: ({ rootId }) => rootId !== null,
+      cell: (job) => <StepOf job={job} />,
+    },
+    {
+      id: 'input',
+      head: 'Input',
+      phone: 'below',
+      cell: ({ inputPreview }) =>
+        inputPreview === undefined ? (
+          <span className="soft">large: open the job</span>
+        ) : (
+          <code className="clamp" title={inputPreview}>
+            {inputPreview}
+          </code>
+        ),
+    },
+    {
+      id: 'key',
+      head: 'Key',
+      width: '110px',
+      phone: 'below',
+      wrap: true,
+      has: ({ key }) => key !== null,
+      cell: ({ key }) => key,
+    },
+    {
+      id: 'tags',
+      head: 'Tags',
+      width: '96px',
+      phone: 'below',
+      wrap: true,
+      has: ({ tags }) => tags.length > 0,
+      cell: ({ tags }) => tags.join(', '),
+    },
     {
       id: 'by',
       head: 'Submitted by',
-      width: '16%',
+      width: '116px',
       phone: 'below',
+      wrap: true,
       cell: ({ submittedBy }) => submittedBy ?? '–',
     },
-    { id: 'tags', head: 'Tags', width: '14%', phone: 'below', cell: ({ tags }) => tags.join(', ') },
     {
       id: 'since',
-      head: 'Waits since',
-      width: '120px',
+      head: 'Waiting since',
+      width: '112px',
       phone: 'below',
       cell: ({ submittedAt }) => <Ago at={submittedAt} />,
     },
     {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
-      width: '180px',
+      width: '204px',
       align: 'right',
       phone: 'below',
       cell: (job) => <Buttons job={job} act={act} />,
@@ -152,14 +218,14 @@ function columnsWith(act: Judgement): readonly Column<JobSummary>[] {
 /** Nobody judges their own: the server refuses it, so it is not offered. */
 function Buttons({ job, act }: { job: JobSummary; act: Judgement }) {
   const { session } = useSession()
-  if (job.submittedBy === session.name) return <span className="soft">your own</span>
+  if (job.submittedBy === session.name) return <span className="soft">your own job</span>
   return (
     <span className="approval-buttons">
       <Button small kind="primary" aria-label={`Approve job ${job.id}`} onClick={() => act('approve', job)}>
-        Approve
+        Approve…
       </Button>
       <Button small kind="danger" aria-label={`Reject job ${job.id}`} onClick={() => act('reject', job)}>
-        Reject
+        Reject…
       </Button>
     </span>
   )
@@ -183,17 +249,20 @@ function Proposal({ job, act, onClose }: { job: JobSummary; act: Judgement; onCl
       <Facts
         facts={[
           ...(job.rootId === null ? [] : ([['Step of', <StepOf key="of" job={job} />]] as const)),
-          ['Submitted by', job.submittedBy ?? 'nobody named'],
+          ['Submitted by', job.submittedBy ?? 'unknown'],
           ['Submitted', <Moment key="at" at={job.submittedAt} />],
           ['Deadline', <Moment key="deadline" at={job.deadlineAt} />],
-          ['Lane', job.lane ?? 'none'],
+          ['Key', job.key ?? '–'],
+          ['Lane', job.lane ?? '–'],
           ['Priority', job.priority.toLocaleString()],
         ]}
       />
       <h3 className="approval-input">Input</h3>
       <Problem error={error} />
       {data === undefined ? <Loading lines={4} /> : <JsonView label="Input" value={data.input} />}
-      {data?.deadlineAt != null && <Note>It ends by itself when its deadline passes, approved or not.</Note>}
+      {data?.deadlineAt != null && (
+        <Note>The job fails if it has not started by its deadline, approved or not.</Note>
+      )}
     </Panel>
   )
 }

@@ -31,8 +31,8 @@ export function Screen() {
   const open = rows.find(({ id }) => id === search.entry)
   return (
     <>
-      <PageHead title="Audit" about="Every change, by whom and why; the newest first">
-        <Button onClick={() => void refetch()}>Look again</Button>
+      <PageHead title="Audit" about="Every change and every rejected request, newest first">
+        <Button onClick={() => void refetch()}>Refresh</Button>
       </PageHead>
       <div className="audit-filter">
         {(['actor', 'action', 'target'] as const).map((name) => (
@@ -49,8 +49,8 @@ export function Screen() {
           value={search.outcome === 'done' || search.outcome === 'refused' ? search.outcome : 'all'}
           options={[
             { value: 'all', label: 'All' },
-            { value: 'done', label: 'Done' },
-            { value: 'refused', label: 'Refused' },
+            { value: 'done', label: 'Accepted' },
+            { value: 'refused', label: 'Rejected' },
           ]}
           onChange={(value) => change({ outcome: value === 'all' ? undefined : value })}
         />
@@ -68,13 +68,13 @@ export function Screen() {
             rowKey={({ id }) => id}
             onOpen={({ id }) => change({ entry: id }, { push: true })}
             onEnd={() => hasNextPage && !isFetchingNextPage && void fetchNextPage()}
-            empty={<Empty title="No entry matches">Take a condition away, or look further back.</Empty>}
+            empty={<Empty title="No matching entries">Remove a filter, or search further back.</Empty>}
           />
         )}
         {hasNextPage && (
           <p className="audit-more">
             <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              {isFetchingNextPage ? 'Looking …' : 'Further back'}
+              {isFetchingNextPage ? 'Loading…' : 'Show older entries'}
             </Button>
           </p>
         )}
@@ -84,9 +84,9 @@ export function Screen() {
 }
 
 const FIELDS = {
-  actor: 'By whom',
-  action: 'Action, such as lane.change or key.',
-  target: 'What, such as lane default',
+  actor: 'Actor',
+  action: 'Action, such as lane.change',
+  target: 'Target, such as lane default',
 } as const
 
 function filterOf(search: Search): AuditFilter {
@@ -102,8 +102,8 @@ function filterOf(search: Search): AuditFilter {
 }
 
 const COLUMNS: readonly Column<Entry>[] = [
-  { id: 'at', head: 'When', width: '136px', phone: '124px', cell: ({ at }) => <Moment at={at} /> },
-  { id: 'actor', head: 'By', width: '16%', cell: ({ actor }) => actor },
+  { id: 'at', head: 'Time', width: '136px', phone: '124px', cell: ({ at }) => <Moment at={at} /> },
+  { id: 'actor', head: 'Actor', width: '14%', cell: ({ actor }) => actor },
   {
     id: 'action',
     head: 'Action',
@@ -111,18 +111,28 @@ const COLUMNS: readonly Column<Entry>[] = [
     phone: '140px',
     cell: ({ action }) => <code>{action}</code>,
   },
-  { id: 'target', head: 'What', width: '20%', phone: 'below', cell: ({ target }) => target ?? '–' },
+  {
+    id: 'target',
+    head: 'Target',
+    width: '22%',
+    phone: 'below',
+    wrap: true,
+    cell: ({ target }) => target ?? '–',
+  },
   {
     id: 'outcome',
     head: 'Outcome',
-    width: '150px',
+    width: '172px',
     phone: 'below',
-    cell: ({ refused }) => (refused === null ? 'done' : <span className="audit-refused">✕ {refused}</span>),
+    has: ({ refused }) => refused !== null,
+    cell: ({ refused }) =>
+      refused === null ? 'Accepted' : <code className="audit-refused">✕ {refused}</code>,
   },
   {
     id: 'reason',
     head: 'Reason',
     phone: 'below',
+    has: ({ reason }) => reason !== null,
     wrap: true,
     cell: ({ reason }) => reason ?? '',
   },
@@ -140,10 +150,10 @@ function EntryDetails({ entry, onClose }: { entry: Entry; onClose: () => void })
     >
       <Facts
         facts={[
-          ['When', <Moment key="at" at={entry.at} />],
-          ['By', entry.keyId === null ? entry.actor : `${entry.actor}, key ${entry.keyId}`],
-          ['Outcome', entry.refused === null ? 'Done' : `Refused: ${entry.refused}`],
-          ['Reason', entry.reason ?? 'None was given'],
+          ['Time', <Moment key="at" at={entry.at} />],
+          ['Actor', entry.keyId === null ? entry.actor : `${entry.actor}, key ${entry.keyId}`],
+          ['Outcome', entry.refused === null ? 'Accepted' : `Rejected: ${entry.refused}`],
+          ['Reason', entry.reason ?? 'None given'],
           ['Request', entry.requestId ?? '–'],
         ]}
       />

@@ -54,7 +54,7 @@ export function Screen() {
           onChange={(event) => change({ task: event.target.value })}
         />
         <Choice
-          label="How far back"
+          label="Period"
           value={span.value}
           options={SPANS}
           onChange={(value) => change({ span: value })}
@@ -63,8 +63,8 @@ export function Screen() {
       <Problem error={error} onRetry={() => void refetch()} />
       {data?.complete === false && (
         <Note kind="warn">
-          The newest {data.looked.toLocaleString()} failures were looked at; there are older ones within this
-          time.
+          Counts cover the newest {data.looked.toLocaleString()} failures. There are older ones in this
+          period.
         </Note>
       )}
       {open !== undefined && <GroupDetails group={open} onClose={() => change({ group: undefined })} />}
@@ -74,15 +74,15 @@ export function Screen() {
           <Loading lines={8} />
         ) : (
           <Table
-            label="Errors by what they have in common"
+            label="Groups of errors"
             columns={columns}
             rows={data?.groups ?? []}
             rowKey={({ fingerprint }) => fingerprint}
             onOpen={({ fingerprint }) => change({ group: fingerprint }, { push: true })}
             empty={
-              <Empty title="Nothing has failed">
-                In this time{task === '' ? '' : ' and of this task'}. Attempts that fail and are tried again
-                are not counted.
+              <Empty title="No failures">
+                No job{task === '' ? '' : ' of this task'} has failed in this period. Failed attempts that are
+                retried do not count.
               </Empty>
             }
           />
@@ -104,7 +104,7 @@ function asked(ms: number | undefined, task: string): { since?: Date; task?: str
 function summaryOf({ groups }: ErrorGroups): string {
   if (groups.length === 0) return 'No failures'
   const failures = groups.reduce((sum, { count }) => sum + count, 0)
-  return `${count(failures, 'failure')} of ${count(groups.length, 'kind')}`
+  return `${count(failures, 'failure')} in ${count(groups.length, 'group')}`
 }
 
 /** Counts what a retry would touch, asks, and goes through all of the group on the server. */
@@ -122,14 +122,14 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
       const go = async () => {
         const { matched, reruns = NO_RERUNS } = await client.retryMany(filter, { dryRun: true })
         ask({
-          title: 'Retry all of this group?',
+          title: 'Retry this group of failures',
           effect: (
             <>
               <p>
                 <code>{group.pattern}</code>
               </p>
               <RerunSummary matched={matched} reruns={reruns} />
-              <p>They get new attempts, and fail again if the cause is still there.</p>
+              <p>Jobs fail again if the cause persists.</p>
             </>
           ),
           count: reruns.jobs,
@@ -141,8 +141,8 @@ function useRetryGroup(ms: number | undefined, task: string): (group: Group) => 
             })
             await queries.invalidateQueries({ queryKey: ['errors'] })
             const refused =
-              done.refused.length === 0 ? '' : `; not ${done.refused.length}: ${done.refused[0]?.detail}`
-            return `${count(done.reruns?.jobs ?? 0, 'job')} running again${refused}`
+              done.refused.length === 0 ? '' : `; ${done.refused.length} rejected: ${done.refused[0]?.detail}`
+            return `${count(done.reruns?.jobs ?? 0, 'job runs', 'jobs run')} again${refused}`
           },
         })
       }
@@ -157,7 +157,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
     {
       id: 'count',
       head: 'Failures',
-      width: '110px',
+      width: '100px',
       phone: '84px',
       align: 'right',
       cell: ({ count }) => (
@@ -171,24 +171,37 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
       id: 'pattern',
       head: 'Error',
       cell: ({ pattern }) => (
-        <code className="error-pattern" title={pattern}>
+        <code className="error-pattern clamp" title={pattern}>
           {pattern.split('\n', 1)[0]}
         </code>
       ),
     },
-    { id: 'tasks', head: 'Tasks', width: '18%', phone: 'below', cell: ({ tasks }) => tasks.join(', ') },
-    { id: 'last', head: 'Last', width: '104px', phone: '86px', cell: ({ lastAt }) => <Ago at={lastAt} /> },
+    {
+      id: 'tasks',
+      head: 'Tasks',
+      width: '16%',
+      phone: 'below',
+      wrap: true,
+      cell: ({ tasks }) => tasks.join(', '),
+    },
+    {
+      id: 'last',
+      head: 'Last seen',
+      width: '94px',
+      phone: '86px',
+      cell: ({ lastAt }) => <Ago at={lastAt} />,
+    },
     {
       id: 'first',
-      head: 'First',
-      width: '104px',
+      head: 'First seen',
+      width: '94px',
       phone: 'below',
       cell: ({ firstAt }) => <Ago at={firstAt} />,
     },
     {
       id: 'example',
       head: 'Latest job',
-      width: '96px',
+      width: '88px',
       phone: 'below',
       cell: ({ exampleId }) => <JobLink id={exampleId} />,
     },
@@ -198,7 +211,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
           {
             id: 'actions',
             head: <span className="hidden-visually">Actions</span>,
-            width: '130px',
+            width: '124px',
             align: 'right' as const,
             phone: 'below',
             cell: (group: Group) => (
@@ -207,7 +220,7 @@ function columnsWith(retry: ((group: Group) => void) | undefined, most: number):
                 aria-label={`Retry all ${group.count} failures of this group`}
                 onClick={() => retry(group)}
               >
-                Retry all …
+                Retry all…
               </Button>
             ),
           },
@@ -230,7 +243,7 @@ function searchOf({ pattern, tasks }: Group): Record<string, string> {
 function GroupDetails({ group, onClose }: { group: Group; onClose: () => void }) {
   return (
     <Panel
-      title="One of them"
+      title="Group details"
       aside={
         <Button small kind="quiet" onClick={onClose}>
           Close
@@ -242,12 +255,12 @@ function GroupDetails({ group, onClose }: { group: Group; onClose: () => void })
           [
             'Failures',
             <To key="list" path="/jobs" search={searchOf(group)}>
-              {group.count.toLocaleString()}: see their jobs
+              Show {count(group.count, 'job')}
             </To>,
           ],
           ['Tasks', group.tasks.join(', ')],
-          ['First', <Moment key="first" at={group.firstAt} />],
-          ['Last', <Moment key="last" at={group.lastAt} />],
+          ['First seen', <Moment key="first" at={group.firstAt} />],
+          ['Last seen', <Moment key="last" at={group.lastAt} />],
           ['Latest job', <JobLink key="job" id={group.exampleId} />],
         ]}
       />

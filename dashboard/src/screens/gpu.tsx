@@ -27,9 +27,9 @@ export function Screen() {
       {isPending && <Loading lines={12} />}
       {data?.budgets.length === 0 && (
         <Panel>
-          <Empty title="There are no budgets" command="sluice devices">
-            Tasks that need memory of a GPU, or something else of which there is only so much, draw from
-            budgets. They are declared under <code>budgets</code> in the config.
+          <Empty title="No budgets declared" command="sluice budgets list">
+            A budget limits GPU memory or any other shared resource that tasks use. Declare budgets under{' '}
+            <code>budgets</code> in the config file.
           </Empty>
         </Panel>
       )}
@@ -43,7 +43,7 @@ export function Screen() {
         </Panel>
       )}
       {data !== undefined && data.budgets.length > 0 && (
-        <Panel title="What waits, and for what" flush>
+        <Panel title="Waiting jobs" flush>
           <Queues queues={data.queues} />
         </Panel>
       )}
@@ -55,12 +55,10 @@ function BudgetPanel({ budget }: { budget: Budget }) {
   return (
     <Panel
       title={`Budget ${budget.name}`}
-      aside={
-        budget.kind === 'shared' ? 'one amount for the whole system' : count(budget.devices.length, 'device')
-      }
+      aside={budget.kind === 'shared' ? 'shared by the whole system' : count(budget.devices.length, 'device')}
     >
       {budget.devices.length === 0 ? (
-        <Empty title="No worker has reported a device of it" command="sluice worker" />
+        <Empty title="No worker has reported a device for this budget" command="sluice worker" />
       ) : (
         <div className="devices">
           {budget.devices.map((device) => (
@@ -84,8 +82,8 @@ function summaryOf({ budgets, models }: Budgets): string {
   const lost = devices.filter(({ lostAt }) => lostAt !== null).length
   return [
     count(devices.length, 'device'),
-    ...(lost > 0 ? [`${lost} gone`] : []),
+    ...(lost > 0 ? [`${lost} lost`] : []),
     `${count(loaded, 'model')} loaded`,
-    `${loads.toLocaleString()} loads so far, ${avoided.toLocaleString()} swaps avoided`,
+    `${count(loads, 'load')}, ${count(avoided, 'swap')} avoided`,
   ].join(', ')
 }

@@ -24,7 +24,7 @@ export const SCREENS: readonly ScreenEntry[] = [
     needs: ['jobs:read'],
     load: () => import('./workflow.tsx'),
   },
-  { path: '/trace/$id', label: 'Back from', needs: ['jobs:read'], load: () => import('./trace.tsx') },
+  { path: '/trace/$id', label: 'Failure trace', needs: ['jobs:read'], load: () => import('./trace.tsx') },
   {
     path: '/lanes',
     label: 'Lanes',

@@ -14,6 +14,7 @@ import { Ago, Duration, Moment, Since } from '../parts/time.tsx'
 import { JobActions } from './job/actions.tsx'
 import { JobLog } from './job/log.tsx'
 import { Replaced } from './job/replaced.tsx'
+import { JobSteps } from './job/steps.tsx'
 import { Thrown } from './job/thrown.tsx'
 import { Timeline } from './job/timeline.tsx'
 import { useJobStream } from './job/use-job-stream.ts'
@@ -73,11 +74,12 @@ export function Screen() {
           {job.kind === null && <Thrown job={job} />}
           {job.status === 'failed' && (
             <p className="job-trace">
-              <To path={`/trace/${job.id}`}>Follow the failure back to its cause</To>
+              <To path={`/trace/${job.id}`}>Trace the failure to its cause</To>
             </p>
           )}
         </Panel>
       )}
+      {(job.kind === 'workflow' || job.kind === 'group') && <JobSteps key={job.id} job={job} />}
       {(waits || (job.status === 'running' && job.kind !== null)) && <WhyWaiting job={job} />}
       <div className="job-columns">
         <div>
@@ -86,9 +88,11 @@ export function Screen() {
               <JsonView value={job.result} label="Result" />
             </Panel>
           )}
-          <Panel title="Log" aside={stream.ended ? undefined : 'as it is written'}>
-            <JobLog job={job} stream={stream} />
-          </Panel>
+          {job.kind === null && (
+            <Panel title="Log" aside={stream.ended ? undefined : 'live'}>
+              <JobLog job={job} stream={stream} />
+            </Panel>
+          )}
           <Panel title="Input">
             <JsonView value={job.input} label="Input" />
           </Panel>
@@ -102,8 +106,8 @@ export function Screen() {
           <Panel title="Timeline">
             <Timeline job={job} />
           </Panel>
-          <Panel title="About it">
-            <About job={job} />
+          <Panel title="Details">
+            <Details job={job} />
           </Panel>
         </div>
       </div>
@@ -136,7 +140,9 @@ function HeadLine({ job }: { job: Job }) {
           runs <Ago at={job.readyAt} />
         </span>
       )}
-      {job.kind !== null && <To path={`/workflows/${job.id}`}>Steps and graph</To>}
+      {job.kind !== null && (
+        <To path={`/workflows/${job.id}`}>{job.kind === 'fanout' ? 'Open children' : 'Open workflow'}</To>
+      )}
       {job.rootId !== null && job.rootId !== job.id && (
         <span>
           step {job.step ?? ''} of{' '}
@@ -161,7 +167,7 @@ function Progress({ job }: { job: Job }) {
   )
 }
 
-function About({ job }: { job: Job }) {
+function Details({ job }: { job: Job }) {
   return (
     <Facts
       facts={[
@@ -206,7 +212,7 @@ function About({ job }: { job: Job }) {
             ] as const)),
         ...(job.deadlineAt === null || job.startedAt !== null || job.finishedAt !== null
           ? []
-          : ([['Must start', <Ago key="deadline" at={job.deadlineAt} />]] as const)),
+          : ([['Start deadline', <Ago key="deadline" at={job.deadlineAt} />]] as const)),
         [
           'Key',
           job.key === null ? (

@@ -10,9 +10,9 @@ import { PageHead, Panel } from '../parts/panel.tsx'
 import { Problem } from '../parts/problem.tsx'
 import { Table } from '../parts/table.tsx'
 import { BulkBar, useBulkActions } from './jobs/bulk.tsx'
-import { JOB_COLUMNS } from './jobs/columns.tsx'
+import { jobColumns } from './jobs/columns.tsx'
 import { countConditions, filterOf, filterWords, tabOf } from './jobs/filter.ts'
-import { FilterBar, Tabs, WithSteps } from './jobs/filter-bar.tsx'
+import { FilterBar, ListOptions, Tabs } from './jobs/filter-bar.tsx'
 import './jobs/jobs.css'
 
 const PAGE = 100
@@ -41,6 +41,8 @@ export function Screen() {
   )
 
   const rows = useMemo(() => data?.pages.flatMap(({ jobs }) => jobs) ?? [], [data])
+  const tab = tabOf(search).id
+  const columns = useMemo(() => jobColumns(tab, rows), [tab, rows])
   const selected = useMemo(() => rows.filter(({ id }) => chosen.has(id)), [rows, chosen])
   const showNewest = () => {
     queries.setQueryData<InfiniteData<JobPage, string | undefined>>(key, (old) =>
@@ -67,17 +69,17 @@ export function Screen() {
           )}
           {behind && (
             <Button small onClick={showNewest}>
-              There is something new: show it
+              Show new jobs
             </Button>
           )}
-          <WithSteps />
+          <ListOptions />
         </div>
         {isPending ? (
           <Loading lines={12} />
         ) : (
           <Table
             label="Jobs"
-            columns={JOB_COLUMNS}
+            columns={columns}
             rows={rows}
             rowKey={({ id }) => id}
             onOpen={({ id, kind }) => go(kind === null ? `/jobs/${id}` : `/workflows/${id}`)}
@@ -89,7 +91,7 @@ export function Screen() {
         {hasNextPage && (
           <div className="jobs-more">
             <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              {isFetchingNextPage ? 'Looking …' : rows.length === 0 ? 'Look further back' : 'More'}
+              {isFetchingNextPage ? 'Loading…' : rows.length === 0 ? 'Search further back' : 'Show more'}
             </Button>
           </div>
         )}
@@ -118,17 +120,29 @@ function takeFirstPage(key: readonly unknown[], page: JobPage): boolean {
   return page.jobs.every(({ id }) => seen.has(id))
 }
 
+const EMPTY_TITLES: Readonly<Record<string, string>> = {
+  active: 'No active jobs',
+  approval: 'No jobs need approval',
+  scheduled: 'No scheduled jobs',
+  queued: 'No queued jobs',
+  retrying: 'No retrying jobs',
+  running: 'No running jobs',
+  completed: 'No completed jobs',
+  failed: 'No failed jobs',
+  cancelled: 'No cancelled jobs',
+}
+
 function NoJobs({ search }: { search: Search }) {
   if (countConditions(search) > 0)
     return (
-      <Empty title="No job matches">
+      <Empty title="No matching jobs">
         {search.with === 'steps' ? (
-          'Take a condition away, or look further back.'
+          'Remove a filter, or search further back.'
         ) : (
           <span className="in-text">
-            Take a condition away, or{' '}
+            Remove a filter, or{' '}
             <To path="/jobs" search={{ ...search, with: 'steps' }}>
-              look in the steps of workflows too
+              include the steps of workflows
             </To>
             .
           </span>
@@ -136,8 +150,8 @@ function NoJobs({ search }: { search: Search }) {
       </Empty>
     )
   return (
-    <Empty title={`No job is here: ${tabOf(search).label}`} command="sluice submit TASK --input '{}'">
-      Jobs are submitted by programs, by schedules, or on the command line.
+    <Empty title={EMPTY_TITLES[tabOf(search).id] ?? 'No jobs yet'} command="sluice submit TASK --input '{}'">
+      Submit jobs from a program, a schedule or the command line.
     </Empty>
   )
 }

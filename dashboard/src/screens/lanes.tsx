@@ -1,5 +1,4 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 import type { Lane } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
 import { useNowPicture } from '../live/now.ts'
@@ -23,7 +22,6 @@ export function Screen() {
   const { search, change } = useAddress()
   const { may } = useSession()
   const lanes = useLanes()
-  const [creating, setCreating] = useState(false)
   const { data: overrides } = useQuery({
     queryKey: ['lanes', 'overrides'],
     queryFn: () => client.laneOverrides(),
@@ -38,11 +36,8 @@ export function Screen() {
   const open = lanes.rows.find(({ name }) => name === search.lane)
   return (
     <>
-      <PageHead
-        title="Lanes"
-        about="How many jobs of a kind run at once. Changes count at once, for all workers."
-      >
-        {may('workers:manage') && <Button onClick={() => setCreating(true)}>New lane …</Button>}
+      <PageHead title="Lanes" about="How many jobs run at once. Changes take effect at once, on all workers.">
+        {may('workers:manage') && <Button onClick={() => change({ do: 'create' })}>Create lane…</Button>}
       </PageHead>
       <Panel flush>
         <Table
@@ -52,14 +47,14 @@ export function Screen() {
           rowKey={({ name }) => name}
           onOpen={({ name }) => change({ lane: name === search.lane ? undefined : name })}
           empty={
-            <Empty title="There are no lanes yet" command="sluice lanes">
-              A lane appears with the first task that is made known.
+            <Empty title="No lanes yet" command="sluice lanes create NAME --slots 4">
+              Declare lanes in the config file, or create one here.
             </Empty>
           }
         />
       </Panel>
-      {creating && (
-        <NewLane onCreated={(name) => change({ lane: name })} onClose={() => setCreating(false)} />
+      {search.do === 'create' && may('workers:manage') && (
+        <NewLane onCreated={(name) => change({ lane: name })} onClose={() => change({ do: undefined })} />
       )}
       {open !== undefined && (
         <LaneDetails
@@ -70,8 +65,8 @@ export function Screen() {
         />
       )}
       {open === undefined && search.lane !== undefined && (
-        <Empty title={`There is no lane ${search.lane}`}>
-          It may have been deleted, or renamed in the config.
+        <Empty title={`Lane ${search.lane} not found`}>
+          It may have been deleted, or renamed in the config file.
         </Empty>
       )}
       {overrides !== undefined && <DeletedLanes deleted={overrides.deleted} />}

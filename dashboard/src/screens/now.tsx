@@ -27,8 +27,8 @@ export function Screen() {
       <Tiles now={now} series={series} />
       <Panel title="Lanes" flush>
         {now.lanes.length === 0 ? (
-          <Empty title="There are no lanes yet" command="sluice lanes">
-            A lane appears with the first task that is made known.
+          <Empty title="No lanes yet" command="sluice lanes create NAME --slots 4">
+            Declare lanes and tasks in the config file, or create a lane.
           </Empty>
         ) : (
           <Lanes lanes={now.lanes} series={series} />
@@ -36,7 +36,7 @@ export function Screen() {
       </Panel>
       {/* Of many only those in sight are drawn, and nothing else tells how many there are. */}
       {now.devices.length > 0 && (
-        <Panel title="Devices and budgets" flush aside={`${now.devices.length.toLocaleString()} in all`}>
+        <Panel title="Devices and budgets" flush aside={`${now.devices.length.toLocaleString()} in total`}>
           <Devices devices={now.devices} />
         </Panel>
       )}

@@ -21,17 +21,17 @@ const PAGE = 100
 const KINDS: Readonly<Record<Kind, { word: string; about: string; fault: boolean }>> = {
   taken_over: {
     word: 'Taken over',
-    about: 'Jobs of workers that went silent, run again by others.',
+    about: 'A worker went silent, and its jobs were requeued.',
     fault: false,
   },
   late_write: {
-    word: 'Late write refused',
-    about: 'A worker went on with a job it had lost. What it wrote did not count.',
+    word: 'Late write rejected',
+    about: 'A worker kept running a job after losing its lease. Its writes were rejected.',
     fault: false,
   },
-  orphan: { word: 'Orphan', about: 'A job ran under nobody, and was queued again.', fault: true },
-  drift: { word: 'Drift', about: 'A count was wrong, and was put right.', fault: true },
-  healed: { word: 'Healed', about: 'A tree stood still, and was set going again.', fault: true },
+  orphan: { word: 'Orphan', about: 'A running job had no worker and was requeued.', fault: true },
+  drift: { word: 'Drift', about: 'A counter was wrong and was corrected.', fault: true },
+  healed: { word: 'Healed', about: 'A workflow had stalled and was resumed.', fault: true },
 }
 const NAMES = Object.keys(KINDS) as Kind[]
 
@@ -60,19 +60,19 @@ export function Screen() {
       : NAMES.filter((each) => KINDS[each].fault).reduce((sum, each) => sum + first.lastDay[each], 0)
   return (
     <>
-      <PageHead title="Recovery" about="What went wrong and was put right without anybody" />
+      <PageHead title="Recovery" about="Problems that Sluice repaired on its own" />
       <Problem error={error} onRetry={() => void refetch()} />
       {faults > 0 && (
         <Note kind="warn">
-          Orphans, drift and healed trees mean that something is wrong in Sluice itself. Nothing was lost;
-          please report them with their lines below.
+          Orphans, drift and healed workflows point to a bug in Sluice. No job was lost. Please report the
+          events below.
         </Note>
       )}
-      <Panel title="How many" flush>
+      <Panel title="Totals" flush>
         {first === undefined ? <Loading lines={5} /> : <Totals recovery={first} />}
       </Panel>
       <Panel
-        title="One by one"
+        title="Events"
         aside={
           <Choice
             label="Kind"
@@ -96,8 +96,8 @@ export function Screen() {
             rowKey={({ id }) => id}
             onEnd={() => hasNextPage && !isFetchingNextPage && void fetchNextPage()}
             empty={
-              <Empty title="Nothing had to be put right">
-                When a worker dies, its jobs are run again by others; that is told here.
+              <Empty title="No recoveries">
+                When a worker dies, other workers take over its jobs. Such events appear here.
               </Empty>
             }
           />
@@ -105,7 +105,7 @@ export function Screen() {
         {hasNextPage && (
           <p className="recovery-more">
             <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              More
+              Show more
             </Button>
           </p>
         )}
@@ -135,7 +135,7 @@ function Totals({ recovery }: { recovery: Recovery }) {
     },
     {
       id: 'about',
-      head: 'What it means',
+      head: 'Meaning',
       phone: 'below',
       wrap: true,
       cell: (kind) => <span className="soft">{KINDS[kind].about}</span>,
@@ -145,8 +145,8 @@ function Totals({ recovery }: { recovery: Recovery }) {
 }
 
 const COLUMNS: readonly Column<Event>[] = [
-  { id: 'at', head: 'When', width: '120px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
-  { id: 'kind', head: 'What', width: '160px', wrap: true, cell: ({ kind }) => KINDS[kind].word },
+  { id: 'at', head: 'Time', width: '120px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
+  { id: 'kind', head: 'Kind', width: '160px', wrap: true, cell: ({ kind }) => KINDS[kind].word },
   {
     id: 'worker',
     head: 'Worker or lane',
@@ -164,13 +164,13 @@ const COLUMNS: readonly Column<Event>[] = [
   },
   {
     id: 'became',
-    head: 'What became of them',
+    head: 'Outcome',
     phone: 'below',
     wrap: true,
     cell: ({ requeued, failed, cancelled, detail }) =>
       [
-        ...(requeued > 0 ? [`${requeued.toLocaleString()} queued again`] : []),
-        ...(failed > 0 ? [`${failed.toLocaleString()} failed for good`] : []),
+        ...(requeued > 0 ? [`${requeued.toLocaleString()} requeued`] : []),
+        ...(failed > 0 ? [`${failed.toLocaleString()} failed`] : []),
         ...(cancelled > 0 ? [`${cancelled.toLocaleString()} cancelled`] : []),
         ...(detail === null ? [] : [detail]),
       ].join(', ') || '–',

@@ -63,13 +63,13 @@ export function Screen() {
             empty={
               wanted === '' ? (
                 <Empty
-                  title="There are no schedules"
+                  title="No schedules yet"
                   command="sluice schedules create NAME --task TASK --cron '0 3 * * *'"
                 >
-                  They come from the config file, from programs, or the command line.
+                  Declare schedules in the config file or in a program, or create one with:
                 </Empty>
               ) : (
-                <Empty title="No schedule matches" />
+                <Empty title="No matching schedules" />
               )
             }
           />
@@ -90,7 +90,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
     id: 'name',
     head: 'Schedule',
     wrap: true,
-    width: '20%',
+    width: '18%',
     cell: ({ name, enabled }) => (
       <>
         <To path="/schedules" search={{ name }}>
@@ -103,13 +103,15 @@ const COLUMNS: readonly Column<Schedule>[] = [
   {
     id: 'what',
     head: 'Submits',
-    width: '17%',
+    width: '15%',
     phone: 'below',
+    wrap: true,
     cell: ({ task, workflow }) => (workflow === null ? task : `workflow ${workflow}`),
   },
   {
     id: 'when',
-    head: 'When',
+    head: 'Runs',
+    wrap: true,
     cell: ({ cron, timezone }) => (
       <span title={`${cron} ${timezone}`}>
         {cronWords(cron)} <span className="soft">{timezone}</span>
@@ -118,16 +120,24 @@ const COLUMNS: readonly Column<Schedule>[] = [
   },
   {
     id: 'next',
-    head: 'Next',
+    head: 'Next run',
     width: '110px',
     phone: 'below',
     cell: ({ nextAt, enabled }) => (enabled ? <Ago at={nextAt} /> : <span className="soft">–</span>),
   },
-  { id: 'last', head: 'Last', width: '17%', phone: 'below', cell: ({ last }) => <Last last={last} /> },
+  {
+    id: 'last',
+    head: 'Last run',
+    width: '132px',
+    phone: 'below',
+    wrap: true,
+    has: ({ last }) => last !== null,
+    cell: ({ last }) => <Last last={last} />,
+  },
   {
     id: 'actions',
     head: <span className="hidden-visually">Actions</span>,
-    width: '196px',
+    width: '222px',
     align: 'right',
     phone: 'below',
     cell: (schedule) => <ScheduleButtons schedule={schedule} />,
@@ -135,7 +145,7 @@ const COLUMNS: readonly Column<Schedule>[] = [
 ]
 
 function Last({ last }: { last: Schedule['last'] }) {
-  if (last === null) return <span className="soft">never</span>
+  if (last === null) return <span className="soft">–</span>
   // Inside a field that may be null, the wire's text is left as it is.
   const at = <Ago at={new Date(last.tickAt)} />
   if (last.jobId !== null)

@@ -25,10 +25,10 @@ export function Screen() {
   if (data !== undefined) return <Levels key={id} trace={data} />
   if (hasCode(error, 'ILLEGAL_TRANSITION'))
     return (
-      <Empty whole title="Nothing in it has failed" command="sluice ps --status failed">
-        There is no failure to go back from.{' '}
+      <Empty whole title="Nothing has failed in this job" command="sluice ps --status failed">
+        There is no failure to trace.{' '}
         <span className="in-text">
-          <To path={`/workflows/${id}`}>Its steps</To> show how it stands.
+          <To path={`/workflows/${id}`}>Show its steps</To>.
         </span>
       </Empty>
     )
@@ -49,23 +49,23 @@ function Levels({ trace }: { trace: Trace }) {
       <PageHead
         title={
           <>
-            Back from {levelName(failure, levels[1])} <span className="soft">#{failure.id}</span>
+            Failure trace of {levelName(failure, levels[1])} <span className="soft">#{failure.id}</span>
           </>
         }
         about={
           <span className="in-text">
             {levels.length === 1
-              ? 'It is part of no workflow: there is one level.'
-              : `${levels.length} levels up to ${levels.at(-1)?.task}.`}{' '}
-            <JobLink id={trace.root}>The whole job</JobLink>
+              ? 'Not part of a workflow: one level.'
+              : `${levels.length} levels, up to ${levels.at(-1)?.task}.`}{' '}
+            <JobLink id={trace.root}>Show job</JobLink>
           </span>
         }
       >
         <Button disabled={at === 0} onClick={() => go(at - 1)}>
-          ↑ Nearer to the failure
+          ↑ Closer to the failure
         </Button>
         <Button disabled={at === levels.length - 1} onClick={() => go(at + 1)}>
-          ↓ One level back
+          ↓ One level up
         </Button>
       </PageHead>
       <Suspect trace={trace} here={at} onGo={go} />
@@ -93,15 +93,16 @@ function Suspect({
     return (
       <Note>
         {compared === 0
-          ? 'There is no good job to compare with yet: no sibling and no earlier run completed.'
-          : 'On no level does the input differ from that of a good one: the cause is not in the data that came in.'}
+          ? 'No completed job to compare with yet, neither a sibling nor an earlier run.'
+          : 'On every level, the input equals that of a completed job. The cause is not in the input data.'}
       </Note>
     )
   const level = levels[at]!
   return (
     <Note kind="warn">
-      Look at <strong>{levelName(level, levels[at + 1])}</strong> first: its input differs from that of a good{' '}
-      {level.comparison?.how === 'sibling' ? 'sibling' : 'run'} in {level.comparison?.differences.length}
+      Start with <strong>{levelName(level, levels[at + 1])}</strong>: its input differs from that of a
+      completed {level.comparison?.how === 'sibling' ? 'sibling' : 'run'} in{' '}
+      {level.comparison?.differences.length}
       {level.comparison?.more === true
         ? ' places or more'
         : level.comparison?.differences.length === 1
@@ -110,7 +111,7 @@ function Suspect({
       .{' '}
       {at !== here && (
         <Button small onClick={() => onGo(at)}>
-          Show it
+          Show level
         </Button>
       )}
     </Note>

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import { client } from '../connection.ts'
 import { Input } from '../parts/controls.tsx'
+import { count } from '../parts/count.ts'
 import { useAddress } from '../parts/link.tsx'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
@@ -49,7 +50,7 @@ export function Screen() {
         <WorkerDetails worker={open} act={act} onClose={() => change({ worker: undefined })} />
       )}
       {/* Another one while it loads: what is open comes above it, and nothing that is read moves. */}
-      <Panel key={isPending ? 'loading' : 'list'} title="In the order in which they are given jobs" flush>
+      <Panel key={isPending ? 'loading' : 'list'} title="Workers in fill order" flush>
         {isPending ? (
           <Loading lines={8} />
         ) : (
@@ -61,11 +62,11 @@ export function Screen() {
             onOpen={({ id }) => change({ worker: id }, { push: true })}
             empty={
               wanted === '' ? (
-                <Empty title="No worker is alive" command="sluice worker">
-                  Jobs wait until one is started.
+                <Empty title="No live workers" command="sluice worker">
+                  Jobs wait until you start a worker.
                 </Empty>
               ) : (
-                <Empty title="No worker matches">Take the text away to see all.</Empty>
+                <Empty title="No matching workers">Clear the search to show all workers.</Empty>
               )
             }
           />
@@ -92,8 +93,8 @@ function summaryOf(workers: readonly StatusWorker[]): string {
   const unbounded = workers.some(({ capacity }) => capacity === 0)
   const slots = workers.reduce((sum, { capacity }) => sum + capacity, 0)
   const parts = [
-    `${workers.length.toLocaleString()} alive`,
-    `${running.toLocaleString()} of ${unbounded ? 'any number of' : slots.toLocaleString()} places taken`,
+    `${workers.length.toLocaleString()} live`,
+    `${count(running, 'running job')}${unbounded ? '' : `, capacity ${slots.toLocaleString()}`}`,
     ...some(workers.filter(({ draining }) => draining).length, 'draining'),
     ...some(workers.filter(({ stopping }) => stopping).length, 'stopping'),
     ...some(workers.filter(({ silent }) => silent).length, 'silent'),

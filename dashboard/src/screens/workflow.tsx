@@ -49,9 +49,9 @@ function Inside({ graph }: { graph: Graph }) {
   const { mayResize } = useRights(graph)
   if (job.kind === null)
     return (
-      <Empty title="This is a task: it has no steps">
+      <Empty title="This job has no steps">
         <span className="in-text">
-          <To path={`/jobs/${job.id}`}>Its own page</To> has its input, log and result.
+          <To path={`/jobs/${job.id}`}>Show job</To> with its input, log and result.
         </span>
       </Empty>
     )
@@ -63,8 +63,8 @@ function Inside({ graph }: { graph: Graph }) {
     )
   if (graph.steps.length === 0)
     return (
-      <Empty title="It has not begun" command={`sluice why ${job.id}`}>
-        Its steps appear here as soon as it does.
+      <Empty title="Not started yet" command={`sluice why ${job.id}`}>
+        Steps appear here once the workflow starts.
       </Empty>
     )
   return <Steps graph={graph} />

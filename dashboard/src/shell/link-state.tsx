@@ -9,7 +9,7 @@ export function LinkState() {
   useNow()
   // What has ended cannot become stale.
   if (state === 'idle' || state === 'over') return null
-  const words = state === 'live' ? 'Live' : state === 'connecting' ? 'Connecting …' : 'Stale'
+  const words = state === 'live' ? 'Live' : state === 'connecting' ? 'Connecting…' : 'Stale'
   const age = Math.max(0, Math.round((Date.now() - since) / 1000) * 1000)
   return (
     <span className="link-state" data-state={state} role={state === 'stale' ? 'alert' : 'status'}>

@@ -3,7 +3,7 @@ import type { Permission } from '../../../src/client/index.ts'
 import { SCREENS, type ScreenEntry } from '../screens/index.ts'
 import { useSession } from '../session.tsx'
 
-const GROUPS = ['Watch', 'Operate', 'Manage'] as const
+export const GROUPS = ['Watch', 'Operate', 'Manage'] as const
 
 export function isOpenTo({ needs }: ScreenEntry, may: (permission: Permission) => boolean): boolean {
   return needs === undefined || needs.some(may)

@@ -23,7 +23,9 @@ function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
   return (
     <Problem
       error={
-        new Error('This screen could not be loaded: the server does not answer. Try again once it is back.')
+        new Error(
+          'This screen could not be loaded because the server does not respond. It loads once the server is back.',
+        )
       }
       // What a browser could not load once it does not ask for again.
       onRetry={() => location.reload()}
@@ -34,8 +36,8 @@ function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
-    <Empty whole title="There is no such page">
-      The address may be of another version, or mistyped.
+    <Empty whole title="Page not found">
+      The address may be mistyped, or belong to another version of Sluice.
     </Empty>
   ),
   errorComponent: ({ error, reset }) => <Broken error={error} onRetry={reset} />,
@@ -59,7 +61,7 @@ function guarded(entry: ScreenEntry): () => ReactNode {
     if (!isOpenTo(entry, may))
       return (
         <Empty whole title="Your role does not allow this screen">
-          It needs {entry.needs?.join(' or ')}.
+          This screen needs the permission {entry.needs?.join(' or ')}.
         </Empty>
       )
     return <Screen />

@@ -19,7 +19,7 @@ export function SignIn({ failure }: { failure: unknown }) {
     } catch (problem) {
       setError(
         hasCode(problem, 'UNAUTHENTICATED')
-          ? new Error('There is no such key: it may be mistyped, expired or revoked.')
+          ? new Error('This key is not valid. It may be mistyped, expired or revoked.')
           : problem,
       )
       setBusy(false)
@@ -39,7 +39,7 @@ export function SignIn({ failure }: { failure: unknown }) {
           label="API key"
           hint={
             <>
-              A key begins with <code>slk_</code>. Whoever reaches the database makes one with{' '}
+              A key begins with <code>slk_</code>. On a machine that reaches the database, create one with{' '}
               <code>sluice keys create NAME --role operator</code>.
             </>
           }
@@ -56,7 +56,7 @@ export function SignIn({ failure }: { failure: unknown }) {
         </Field>
         <Problem error={error} />
         <Button type="submit" kind="primary" disabled={busy || key.trim() === ''}>
-          {busy ? 'Signing in …' : 'Sign in'}
+          {busy ? 'Signing in…' : 'Sign in'}
         </Button>
       </form>
     </div>

@@ -92,7 +92,12 @@ as $$
                                when l.enabled and l.slots > 0 and l.running >= l.slots
                                  then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
                                when l.obstacle in ('lane_full', 'lane_held') then null
-                               else sluice.obstacle_text_v1(l.obstacle, l.details) end) order by l.name), '[]')
+                               else sluice.obstacle_text_v1(l.obstacle, l.details) end,
+                'blockedBy', case when l.depth = 0 then null
+                                  when l.enabled and l.slots > 0 and l.running >= l.slots
+                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots', l.slots))
+                                  when l.obstacle in ('lane_full', 'lane_held') then null
+                                  else sluice.obstacle_brief_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),
     'workers', (select jsonb_build_object(
                   'live', count(*), 'busy', count(*) filter (where w.running > 0),

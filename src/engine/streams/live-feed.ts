@@ -3,7 +3,7 @@ import type { Queryable } from '../../db/database.ts'
 import type { Listener } from '../../db/listener.ts'
 import { messageOf } from '../../errors.ts'
 import type { Log } from '../log.ts'
-import { type JobCriteria, type JobPage, readPage } from '../views/job-list.ts'
+import { type JobCriteria, type JobPage, readLine, readPage } from '../views/job-list.ts'
 import { type Now, readNow } from '../views/now.ts'
 import type { EventSink } from './job-feed.ts'
 import { ListTurns } from './list-turns.ts'
@@ -24,6 +24,8 @@ export interface LiveList {
   /** Readers with the same one are shown the same. */
   readonly key: string
   readonly criteria: JobCriteria
+  /** Queued jobs in the order in which they would start; otherwise the newest first. */
+  readonly order?: 'line' | undefined
   readonly limit: number
 }
 
@@ -177,9 +179,10 @@ export class LiveFeed {
     this.#turns.forget(readersOf, startedAt)
     const turn = this.#turns.next(readersOf, startedAt)
     if (turn === undefined || 'inMs' in turn) return turn?.inMs
-    const { key, criteria, limit } = lists.get(turn.key)!
+    const { key, criteria, order, limit } = lists.get(turn.key)!
+    const read = order === 'line' ? readLine : readPage
     try {
-      const data = JSON.stringify(this.#toJson.page(await readPage(this.#db, criteria, undefined, limit)))
+      const data = JSON.stringify(this.#toJson.page(await read(this.#db, criteria, undefined, limit)))
       this.#seenLists.set(key, { data, hash: hashOf(data) })
     } finally {
       // A look in vain costs as much: its readers wait for their next turn as after any other.

@@ -17,7 +17,10 @@ import {
   type JobSearch,
   type JobSummary,
   type JobView,
+  type LinePlace,
+  type ListedFields,
   listJobIds,
+  listLine,
   listJobs as listPage,
 } from '../../store/find-jobs.ts'
 import { listFailures } from '../../store/list-failures.ts'
@@ -50,7 +53,7 @@ export interface JobFilter extends JobCriteria {
 type Moment = 'submittedFrom' | 'submittedTo' | 'finishedFrom' | 'finishedTo'
 
 /** A job on a page. */
-export interface ListedJob extends JobSummary {
+export interface ListedJob extends JobSummary, ListedFields {
   /** Of a workflow or fan-out that runs: how far it is. */
   readonly below?: Below
 }
@@ -155,6 +158,49 @@ export async function readPage(
       return { jobs: await withBelow(db, jobs), next: next === null ? null : toCursor(next) }
     position = next
   }
+}
+
+/** Looks of a page of the line: ranks of all its lanes are merged, so each look reads more. */
+const LINE_LOOK = 1000
+
+/**
+ * One page of the queued jobs in the order in which they would start, at a bounded cost. Each lane has a line of its own;
+ * jobs of several lanes are merged by their ranks.
+ *
+ * @param criteria With `waits: 'turn'`, which says that only queued jobs are meant.
+ * @param cursor The `next` of the page before.
+ */
+export async function readLine(
+  db: Queryable,
+  criteria: JobCriteria,
+  cursor: string | undefined,
+  limit: number,
+): Promise<JobPage> {
+  const { waits, finishedFrom, finishedTo, fingerprint } = criteria
+  if (waits !== 'turn') throw invalidArgument('order', 'line', 'left out, or given with waits=turn')
+  if (finishedFrom !== undefined || finishedTo !== undefined || fingerprint !== undefined)
+    throw invalidArgument('order', 'line', 'left out where finished jobs are asked for')
+  const search = toSearch(criteria)
+  let after = cursor === undefined ? undefined : fromLineCursor(cursor)
+  for (let looks = 1; ; looks += 1) {
+    const { jobs, next } = await listLine(db, search, { after, limit, look: LINE_LOOK })
+    if (jobs.length > 0 || next === null || looks === MOST_LOOKS)
+      return { jobs: await withBelow(db, jobs), next: next === null ? null : toLineCursor(next) }
+    after = next
+  }
+}
+
+function toLineCursor({ rank, id }: LinePlace): string {
+  return Buffer.from(`3.${rank}.${id}`).toString('base64url')
+}
+
+function fromLineCursor(cursor: string): LinePlace {
+  const text = Buffer.from(cursor, 'base64url').toString()
+  const [, rank, id] = /^3\.(-?\d{1,10})\.([1-9]\d{0,18})$/.exec(text) ?? []
+  const isPlace =
+    rank !== undefined && Math.abs(Number(rank)) <= 2 ** 31 && BigInt(id!) <= 9_223_372_036_854_775_807n
+  if (!isPlace) throw invalidArgument('cursor', cursor, 'the "next" of an answer to the same question')
+  return { rank: Number(rank), id: id! }
 }
 
 async function readFailures(

@@ -1,5 +1,5 @@
 import { JobListBody, ListQuery } from '../../api/job-list.ts'
-import { type JobCriteria, readPage, toCursor } from '../../engine/views/job-list.ts'
+import { type JobCriteria, readLine, readPage, toCursor } from '../../engine/views/job-list.ts'
 import { invalidArgument } from '../../model/argument.ts'
 import type { JobStatus } from '../../model/job.ts'
 import { toSummaryBody } from '../bodies/job-bodies.ts'
@@ -24,7 +24,7 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
       },
     },
     async (request) => {
-      const { cursor, before, limit = DEFAULT_PAGE, status, ...fields } = request.query
+      const { cursor, before, limit = DEFAULT_PAGE, status, order, ...fields } = request.query
       if (cursor !== undefined && before !== undefined)
         throw invalidArgument('before', before, 'left out: a cursor says where the page begins')
       const criteria: JobCriteria = {
@@ -33,12 +33,11 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
       }
       const own = onlyOf(criteria, ownerSeen(request))
       if (own === undefined) return { jobs: [], next: null }
-      const page = await readPage(
-        parts.services.calls,
-        own,
-        before === undefined ? cursor : toCursor(before),
-        limit,
-      )
+      if (order === 'line' && before !== undefined)
+        throw invalidArgument('before', before, 'left out: order=line goes on from a cursor')
+      const from = before === undefined ? cursor : toCursor(before)
+      const read = order === 'line' ? readLine : readPage
+      const page = await read(parts.services.calls, own, from, limit)
       return { jobs: page.jobs.map(toSummaryBody), next: page.next }
     },
   )

@@ -134,7 +134,7 @@ export function liveRoutes(
 
 /** What the caller asked to see; nothing of others for those who see only their own. */
 function listOf(request: FastifyRequest, query: LiveQuery): LiveList {
-  const { now: _, jobs: __, lastEventId: ___, limit = DEFAULT_PAGE, status, ...fields } = query
+  const { now: _, jobs: __, lastEventId: ___, limit = DEFAULT_PAGE, status, order, ...fields } = query
   const criteria: JobCriteria = {
     ...fields,
     ...(status !== undefined && { status: status.split(',') as JobStatus[] }),
@@ -144,7 +144,10 @@ function listOf(request: FastifyRequest, query: LiveQuery): LiveList {
   // Somebody else's jobs: a list that stays empty.
   const shown = own ?? { submittedBy: owner!, submittedTo: '1970-01-01T00:00:00Z' }
   toSearch(shown)
-  return { key: JSON.stringify([shown, limit]), criteria: shown, limit }
+  if (order === 'line' && criteria.waits !== 'turn')
+    throw invalidArgument('order', order, 'left out, or given with waits=turn')
+  const shownOrder = own === undefined ? undefined : order
+  return { key: JSON.stringify([shown, shownOrder, limit]), criteria: shown, order: shownOrder, limit }
 }
 
 function toNowBody(now: Now): NowBody {

@@ -25,15 +25,18 @@ export function ChangeScope({ of, onClose }: { of: Key; onClose: () => void }) {
     }
   }
   return (
-    <Dialog title={`What key ${of.id} of ${of.name} runs`} onClose={onClose}>
+    <Dialog title={`Work allowed to key ${of.id} of ${of.name}`} onClose={onClose}>
       <form className="key-form" onSubmit={(event) => void submit(event)}>
-        <p>It counts at once. A worker that runs more is refused, and others take over its jobs.</p>
+        <p>
+          The change takes effect at once. Workers that run anything else are rejected, and other workers take
+          over their jobs.
+        </p>
         <ScopeFields scope={scope} onChange={setScope} />
         <Problem error={error} />
         <div className="dialog-foot">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={busy}>
-            Change
+            Save
           </Button>
         </div>
       </form>

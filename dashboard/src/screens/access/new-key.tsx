@@ -11,8 +11,8 @@ import { NOTHING, readScope, ScopeFields, type ScopeTexts } from './scope-fields
 const LIVES = [
   ['30d', '30 days'],
   ['90d', '90 days'],
-  ['365d', 'A year'],
-  ['', 'Until it is revoked'],
+  ['365d', '1 year'],
+  ['', 'Never expires'],
 ] as const
 
 /** What a permission allows, in words; a name that is not known here stands for itself. */
@@ -48,27 +48,29 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
 
   if (made !== undefined)
     return (
-      <Dialog title={`Key of ${made.name}`} onClose={onClose}>
+      <Dialog title={`Key for ${made.name}`} onClose={onClose}>
         <div className="key-form">
-          <Note kind="warn">Copy it now: it is not shown again, and is stored nowhere as it is.</Note>
+          <Note kind="warn">
+            Copy the key now. It is not shown again, and Sluice stores only a hash of it.
+          </Note>
           <div className="key-made">
             <code>{made.key}</code>
             <CopyButton text={made.key} />
           </div>
           <div className="dialog-foot">
             <Button kind="primary" onClick={onClose}>
-              I have it
+              Done
             </Button>
           </div>
         </div>
       </Dialog>
     )
   return (
-    <Dialog title="New key" onClose={onClose}>
+    <Dialog title="Create key" onClose={onClose}>
       <form className="key-form" onSubmit={(event) => void submit(event)}>
         <Field
           label="Name"
-          hint="Whose it is: what its jobs and the audit say. Keys of one name share their jobs."
+          hint="The owner of its jobs, and the name in the audit log. Keys with the same name share their jobs."
         >
           <Input
             required
@@ -80,7 +82,7 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
         </Field>
         <Field
           label="Role"
-          hint={`May ${
+          hint={`Allows: ${
             roles
               .find((each) => each.name === role)
               ?.permissions.map((each) => meaning(each))
@@ -93,7 +95,7 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
             ))}
           </Select>
         </Field>
-        <Field label="Lives for">
+        <Field label="Expires after">
           <Select value={life} onChange={(event) => setLife(event.target.value)}>
             {LIVES.map(([value, label]) => (
               <option key={value} value={value}>
@@ -105,9 +107,9 @@ export function NewKey({ roles, onClose }: { roles: readonly Role[]; onClose: ()
         {runsWorkers && <ScopeFields scope={scope} onChange={setScope} />}
         <Problem error={error} />
         <div className="dialog-foot">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={busy || name.trim() === ''}>
-            Make the key
+            Create key
           </Button>
         </div>
       </form>

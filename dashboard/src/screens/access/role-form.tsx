@@ -42,7 +42,7 @@ export function RoleForm({
     }
   }
   return (
-    <Dialog title={role === undefined ? 'New role' : `Role ${role.name}`} onClose={onClose}>
+    <Dialog title={role === undefined ? 'Create role' : `Edit role ${role.name}`} onClose={onClose}>
       <form className="key-form" onSubmit={(event) => void submit(event)}>
         {role === undefined ? (
           <Field label="Name">
@@ -51,12 +51,12 @@ export function RoleForm({
         ) : (
           role.keys > 0 && (
             <Note kind="warn">
-              {count(role.keys, 'key has', 'keys have')} this role: it changes what they may do, at once.
+              {count(role.keys, 'key has', 'keys have')} this role. The change applies to them at once.
             </Note>
           )
         )}
         <fieldset className="role-choices">
-          <legend>Whoever has it may</legend>
+          <legend>Permissions</legend>
           {known.map((permission) => (
             <label key={permission}>
               <input
@@ -71,9 +71,9 @@ export function RoleForm({
         </fieldset>
         <Problem error={error} />
         <div className="dialog-foot">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={chosen.size === 0 || name.trim() === ''}>
-            {role === undefined ? 'Make the role' : 'Change the role'}
+            {role === undefined ? 'Create role' : 'Save role'}
           </Button>
         </div>
       </form>

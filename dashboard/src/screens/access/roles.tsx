@@ -14,14 +14,14 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
   const [editing, setEditing] = useState<Role | 'new'>()
   const remove = ({ name }: Role) =>
     ask({
-      title: `Delete role ${name}?`,
-      effect: <p>Only a role that no key has ever had can be deleted.</p>,
-      action: 'Delete',
+      title: `Delete role ${name}`,
+      effect: <p>You can delete only a role that no key has ever had.</p>,
+      action: 'Delete role',
       danger: true,
       run: async (reason) => {
         await because(reason).access.deleteRole(name)
         await refresh()
-        return `Role ${name} is deleted`
+        return `Deleted role ${name}`
       },
     })
   const columns: readonly Column<Role>[] = [
@@ -48,7 +48,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
     },
     {
       id: 'may',
-      head: 'May',
+      head: 'Permissions',
       wrap: true,
       cell: ({ permissions }) => <span className="role-permissions">{permissions.join(', ')}</span>,
     },
@@ -56,7 +56,7 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
       id: 'actions',
       head: (
         <Button small onClick={() => setEditing('new')}>
-          New role …
+          Create role…
         </Button>
       ),
       width: '196px',
@@ -65,11 +65,11 @@ export function Roles({ roles }: { roles: readonly Role[] }) {
       cell: (role) =>
         !role.builtIn && (
           <span className="role-buttons">
-            <Button small aria-label={`Change role ${role.name}`} onClick={() => setEditing(role)}>
-              Change …
+            <Button small aria-label={`Edit role ${role.name}`} onClick={() => setEditing(role)}>
+              Edit…
             </Button>
             <Button small kind="danger" aria-label={`Delete role ${role.name}`} onClick={() => remove(role)}>
-              Delete
+              Delete…
             </Button>
           </span>
         ),

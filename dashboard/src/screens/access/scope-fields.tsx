@@ -37,7 +37,7 @@ export function readScope({ tasks, lanes, pools, maxCapacity }: ScopeTexts): Par
 
 /** In a table: tasks, and lanes where not all of them. */
 export function scopeInWords({ tasks, lanes, pools }: Runs): string {
-  if (tasks.length === 0 || lanes.length === 0) return 'runs nothing'
+  if (tasks.length === 0 || lanes.length === 0) return 'runs no jobs'
   const where = lanes.includes('*') ? '' : ` in ${lanes.join(', ')}`
   const of = pools.length === 0 ? '' : `, pools ${pools.join(', ')}`
   return `runs ${tasks.includes('*') ? 'all tasks' : tasks.join(', ')}${where}${of}`
@@ -61,16 +61,19 @@ export function ScopeFields({
   return (
     <>
       <Field
-        label="Tasks of its workers"
-        hint="Names with commas between; * stands for any characters. None named means none."
+        label="Tasks its workers may run"
+        hint="Names separated by commas; * matches any characters. Empty: none."
       >
         {input('tasks', { placeholder: 'mail.*, resize' })}
       </Field>
-      <Field label="Lanes they take jobs from">{input('lanes', { placeholder: '*' })}</Field>
-      <Field label="Pools they join" hint="With the request of the pool that started them.">
+      <Field label="Lanes its workers may take jobs from">{input('lanes', { placeholder: '*' })}</Field>
+      <Field
+        label="Pools its workers may join"
+        hint="A pool's worker must present the request that started it."
+      >
         {input('pools')}
       </Field>
-      <Field label="Highest capacity of a worker" hint="Empty: no limit.">
+      <Field label="Maximum capacity of a worker" hint="Empty: no limit.">
         {input('maxCapacity', { inputMode: 'numeric', pattern: '[0-9]*' })}
       </Field>
     </>

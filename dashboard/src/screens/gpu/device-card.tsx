@@ -39,29 +39,29 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
           {words(device.held)}
           <span className="soft">
             {' '}
-            held of {device.capacity === null ? 'no limit' : words(device.capacity)}
+            {device.capacity === null ? 'in use, no limit' : `of ${words(device.capacity)} in use`}
           </span>
         </span>
         {device.measuredUsed !== null && (
           <span className="soft">
             measured {words(device.measuredUsed)}
-            {!device.fresh && ', too old to count'}
+            {!device.fresh && ' (outdated)'}
           </span>
         )}
       </p>
       {device.lostAt !== null && (
         <Note kind="warn">
-          Gone <Ago at={device.lostAt} />: it gets no work.
+          Lost <Ago at={device.lostAt} />. The device gets no jobs.
         </Note>
       )}
       {device.outOfMemory > 0 && (
-        <p className="soft">{count(device.outOfMemory, 'attempt')} ended for lack of memory</p>
+        <p className="soft">{count(device.outOfMemory, 'attempt')} ran out of memory</p>
       )}
       {device.key !== '' && (
         <>
           <h4>Loaded</h4>
           {device.copies.length === 0 ? (
-            <p className="soft">Nothing</p>
+            <p className="soft">No models</p>
           ) : (
             <ul className="copies">
               {device.copies.map((copy) => (
@@ -73,7 +73,7 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
       )}
       <h4>Next</h4>
       {device.next.length === 0 ? (
-        <p className="soft">Nothing waits</p>
+        <p className="soft">No waiting jobs</p>
       ) : (
         <ol className="next">
           {device.next.slice(0, NEXT).map((each) => (

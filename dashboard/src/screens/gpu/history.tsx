@@ -21,7 +21,7 @@ export function DeviceTimeline() {
     refetchInterval: EVERY_MS,
   })
   return (
-    <Panel title="Loaded models over time" aside={`last ${MINUTES} minutes, seen every 10 s`}>
+    <Panel title="Loaded models over time" aside={`last ${MINUTES} minutes, sampled every 10 s`}>
       <Problem error={error} />
       {data === undefined ? <Loading lines={3} /> : <Bars history={data} />}
     </Panel>
@@ -32,7 +32,7 @@ function Bars({ history }: { history: History }) {
   const devices = history.devices.filter(({ spans }) => spans.length > 0)
   const until = Math.max(...devices.flatMap(({ spans }) => spans.map((span) => span.until.getTime())))
   const from = until - MINUTES * 60_000
-  if (devices.length === 0) return <Empty title="No model was loaded in this time" />
+  if (devices.length === 0) return <Empty title="No models loaded in this period" />
   return (
     <div className="history">
       {devices.map((device) => (
@@ -73,7 +73,7 @@ function Bars({ history }: { history: History }) {
       ))}
       <p className="history-axis soft">
         <Moment at={new Date(from)} />
-        <span>a number: the most jobs at once</span>
+        <span>number: most jobs at once</span>
         <Moment at={new Date(until)} />
       </p>
     </div>

@@ -38,9 +38,10 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     },
     {
       id: 'needs',
-      head: 'Measured',
-      width: '120px',
+      head: 'Size',
+      width: '96px',
       align: 'right',
+      has: ({ amounts }) => Object.keys(amounts).length > 0,
       phone: 'below',
       cell: ({ amounts }) =>
         Object.entries(amounts)
@@ -49,7 +50,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     },
     {
       id: 'load',
-      head: 'To load',
+      head: 'Load time',
       width: '90px',
       align: 'right',
       phone: 'below',
@@ -57,9 +58,10 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     },
     {
       id: 'run',
-      head: 'One job',
+      head: 'Job time',
       width: '90px',
       align: 'right',
+      has: ({ runMs }) => runMs !== null,
       phone: 'below',
       cell: ({ runMs }) => <Duration ms={runMs} />,
     },
@@ -76,6 +78,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Swaps avoided',
       width: '120px',
       align: 'right',
+      has: ({ swapsAvoided }) => swapsAvoided > 0,
       phone: 'below',
       cell: ({ swapsAvoided }) => count(swapsAvoided),
     },
@@ -84,6 +87,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
       head: 'Out of memory',
       width: '120px',
       align: 'right',
+      has: ({ outOfMemory }) => outOfMemory > 0,
       phone: 'below',
       cell: ({ outOfMemory }) => count(outOfMemory),
     },

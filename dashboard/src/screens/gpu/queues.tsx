@@ -39,7 +39,7 @@ const COLUMNS: readonly Column<Queue>[] = [
   },
   {
     id: 'why',
-    head: 'Why',
+    head: 'Blocked by',
     wrap: true,
     cell: ({ why, reason, until }) => (
       <>
@@ -60,11 +60,11 @@ const COLUMNS: readonly Column<Queue>[] = [
 export function Queues({ queues }: { queues: readonly Queue[] }) {
   return (
     <Table
-      label="What waits for budgets"
+      label="Jobs waiting for budgets"
       columns={COLUMNS}
       rows={queues}
       rowKey={({ lane, task }) => `${lane} ${task}`}
-      empty={<Empty title="Nothing waits for room" />}
+      empty={<Empty title="No jobs are waiting" />}
     />
   )
 }

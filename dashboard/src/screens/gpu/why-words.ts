@@ -6,10 +6,10 @@ type Why = Budgets['queues'][number]['why']
 export const WHY_WORDS: Readonly<Record<Why, string>> = {
   starts: 'Starts now',
   next: 'Next',
-  parallel: 'As jobs end',
+  parallel: 'When a job ends',
   'warm-elsewhere': 'Loaded elsewhere',
   behind: 'Behind another',
-  held: 'Room is held',
+  held: 'Reserved',
   'shared-full': 'Budget is full',
   'no-capacity': 'No free slot',
   'lane-full': 'Lane is full',

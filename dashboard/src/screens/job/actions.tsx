@@ -26,33 +26,33 @@ export function JobActions({ job }: { job: Job }) {
       {job.status === 'awaiting_approval' && !own && may('jobs:approve') && (
         <>
           <Button kind="primary" onClick={act.approve}>
-            Approve …
+            Approve…
           </Button>
           <Button kind="danger" onClick={act.reject}>
-            Reject …
+            Reject…
           </Button>
         </>
       )}
       {mayRetry &&
         (waitsForWhole(job) ? (
-          <span className="soft">It can run again once the whole workflow has ended.</span>
+          <span className="soft">You can retry this step once the whole workflow has ended.</span>
         ) : (
           <Button kind="primary" onClick={act.retry}>
-            Retry …
+            Retry…
           </Button>
         ))}
-      {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit …</Button>}
+      {root && may('jobs:submit') && <Button onClick={() => setOpen('resubmit')}>Edit and resubmit…</Button>}
       {!ended && may('workers:manage') && (job.status !== 'running' || job.kind !== null) && (
-        <Button onClick={() => setOpen('priority')}>Priority …</Button>
+        <Button onClick={() => setOpen('priority')}>Priority…</Button>
       )}
       {!ended && theirs && may('jobs:cancel') && (
         <Button kind="danger" disabled={job.cancelling} onClick={act.cancel}>
-          {job.cancelling ? 'Cancelling' : 'Cancel …'}
+          {job.cancelling ? 'Cancelling' : 'Cancel…'}
         </Button>
       )}
       {ended && root && theirs && may('jobs:cancel') && (
         <Button kind="danger" onClick={act.remove}>
-          Delete …
+          Delete…
         </Button>
       )}
       {open === 'priority' && <PriorityDialog job={job} onClose={() => setOpen(undefined)} />}
@@ -66,7 +66,7 @@ function useActions(job: Job) {
   const ask = useAsk()
   const go = useGo()
   const name = `${job.task} #${job.id}`
-  const below = job.kind === null ? '' : ' Everything below it ends with it.'
+  const below = job.kind === null ? '' : ' All its steps are cancelled too.'
   const changed = () => queries.invalidateQueries({ queryKey: ['job', job.id] })
   return {
     cancel: () =>
@@ -74,14 +74,14 @@ function useActions(job: Job) {
         title: `Cancel ${name}`,
         effect:
           job.status === 'running'
-            ? `It is asked to stop; a program or a process of its own is killed after its grace. What it has done so far is not undone.${below}`
-            : `It ends at once and never starts.${below}`,
+            ? `The job is asked to stop. If it runs a program or in a process of its own, that is killed after a grace period. Nothing it has done so far is undone.${below}`
+            : `The job never starts.${below}`,
         action: 'Cancel job',
         danger: true,
         run: async (reason) => {
           const status = await because(reason).cancel(job.id, reason === '' ? undefined : reason)
           await changed()
-          return status === 'cancelled' ? `${name} is cancelled` : `${name} is asked to stop`
+          return status === 'cancelled' ? `Cancelled ${name}` : `Asked ${name} to stop`
         },
       }),
     retry: () =>
@@ -89,9 +89,9 @@ function useActions(job: Job) {
         title: `Retry ${name}`,
         effect:
           job.kind === null
-            ? 'It runs again with the same input. Its history stays.'
-            : 'What failed in it runs again, with what follows from that. What has completed is kept.',
-        action: 'Retry',
+            ? 'The job runs again with the same input. Its history is kept.'
+            : 'Failed steps run again, and so do the steps that depend on them. Completed steps are kept.',
+        action: 'Retry job',
         run: async (reason) => {
           // Of a workflow it has to be said; of a task it changes nothing.
           const { jobs } = await because(reason).retry(job.id, { failed: true })
@@ -102,38 +102,38 @@ function useActions(job: Job) {
     approve: () =>
       ask({
         title: `Approve ${name}`,
-        effect: 'It takes its place in line and runs as soon as there is room.',
-        action: 'Approve',
+        effect: 'The job joins the queue and starts when its turn comes.',
+        action: 'Approve job',
         run: async (reason) => {
           await because(reason).approve(job.id)
           await changed()
-          return `${name} is approved`
+          return `Approved ${name}`
         },
       }),
     reject: () =>
       ask({
         title: `Reject ${name}`,
-        effect: 'It ends as cancelled, with your reason as its error, and never runs.',
-        action: 'Reject',
+        effect: 'The job is cancelled, with your reason as its error, and never runs.',
+        action: 'Reject job',
         danger: true,
         reason: 'required',
         run: async (reason) => {
           await because(reason).reject(job.id, reason)
           await changed()
-          return `${name} is rejected`
+          return `Rejected ${name}`
         },
       }),
     remove: () =>
       ask({
         title: `Delete ${name}`,
-        effect: `Its input, result, log and history are gone for good.${job.kind === null ? '' : ' So is everything below it.'}`,
-        action: 'Delete',
+        effect: `The input, result, log and history${job.kind === null ? '' : ' of the job and all its steps'} are deleted permanently.`,
+        action: 'Delete job',
         danger: true,
         run: async (reason) => {
           await because(reason).remove(job.id)
           queries.removeQueries({ queryKey: ['job', job.id] })
           go('/jobs')
-          return `${name} is deleted`
+          return `Deleted ${name}`
         },
       }),
   }

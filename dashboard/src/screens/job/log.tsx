@@ -30,13 +30,7 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
   if (lines.length === 0)
     return (
       <p className="soft log-empty" data-loading={stream.begun ? undefined : ''}>
-        {job.kind !== null
-          ? 'A workflow writes no log of its own: its steps do.'
-          : !stream.begun
-            ? 'Loading …'
-            : stream.ended
-              ? 'It wrote nothing.'
-              : 'It has written nothing so far.'}
+        {!stream.begun ? 'Loading…' : stream.ended ? 'The job logged nothing.' : 'No log lines yet.'}
       </p>
     )
   const attempts = new Set(lines.map(({ attempt }) => attempt)).size
@@ -44,7 +38,8 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
     <>
       {dropped > 0 && (
         <p className="soft log-dropped">
-          {dropped.toLocaleString()} earlier lines are not shown. <Command text={`sluice logs ${job.id}`} />
+          {count(dropped, 'earlier line is', 'earlier lines are')} not shown.{' '}
+          <Command text={`sluice logs ${job.id}`} />
         </p>
       )}
       <section
@@ -86,7 +81,7 @@ export function JobLog({ job, stream }: { job: Job; stream: JobStream }) {
         <span className="soft">{count(lines.length + dropped, 'line')}</span>
         {!following && (
           <Button small onClick={() => setFollowing(true)}>
-            To the end
+            Jump to the end
           </Button>
         )}
       </div>

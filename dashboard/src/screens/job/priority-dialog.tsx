@@ -19,7 +19,7 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void
     mutationFn: () => because(reason).reprioritise(job.id, Number(text)),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ['job', job.id] })
-      tell(`${job.task} #${job.id} has priority ${Number(text)}`)
+      tell(`Set the priority of ${job.task} #${job.id} to ${Number(text)}`)
       onClose()
     },
   })
@@ -35,16 +35,16 @@ export function PriorityDialog({ job, onClose }: { job: Job; onClose: () => void
         <PriorityField value={text} onChange={setText} />
         {job.kind !== null && (
           <p className="soft">
-            Jobs below it that have not started get this priority, and so do jobs it creates later. Running
-            jobs keep running.
+            The priority applies to all steps that have not started, and to those created later. Running jobs
+            keep running.
           </p>
         )}
         <ReasonField value={reason} onChange={setReason} />
         <Problem error={error} />
         <div className="dialog-foot">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={isPending || wrong !== undefined}>
-            Change
+            Set priority
           </Button>
         </div>
       </form>

@@ -16,14 +16,14 @@ export function Replaced({ job }: { job: Job }) {
   return (
     <Note>
       <span className="in-text">
-        This is history: its workflow was run again, and this step with it.{' '}
+        A rerun of the workflow has replaced this job.{' '}
         {successor !== undefined && successor.id !== job.id ? (
           <>
-            In its place there is <JobLink id={successor.id} /> now.
+            The current job of this step is <JobLink id={successor.id} />.
           </>
         ) : (
           <>
-            Look at <To path={`/workflows/${rootId}`}>the workflow as it is now</To>.
+            Go to the <To path={`/workflows/${rootId}`}>current workflow</To>.
           </>
         )}
       </span>

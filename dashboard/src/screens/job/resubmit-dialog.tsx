@@ -4,6 +4,7 @@ import type { Job } from '../../../../src/client/index.ts'
 import { client } from '../../connection.ts'
 import { Button, Field, Input } from '../../parts/controls.tsx'
 import { Dialog } from '../../parts/dialog.tsx'
+import { formatJson } from '../../parts/fold-json.ts'
 import { JsonField, jsonMistake } from '../../parts/json-field.tsx'
 import { useGo } from '../../parts/link.tsx'
 import { PriorityField, priorityMistake } from '../../parts/priority-field.tsx'
@@ -12,7 +13,7 @@ import { useTell } from '../../parts/toast.tsx'
 
 /** A new job like this one, with another input where that is wanted. The old one stays as it is. */
 export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void }) {
-  const [input, setInput] = useState(() => JSON.stringify(job.input, null, 2))
+  const [input, setInput] = useState(() => formatJson(job.input))
   const [key, setKey] = useState(job.key ?? '')
   const [priority, setPriority] = useState(String(job.priority))
   const tell = useTell()
@@ -35,7 +36,7 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
     },
   })
   return (
-    <Dialog title={`Submit ${job.task} again`} wide onClose={onClose}>
+    <Dialog title={`Resubmit ${job.task}`} wide onClose={onClose}>
       <form
         className="dialog-form"
         onSubmit={(event) => {
@@ -45,13 +46,13 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
       >
         <JsonField
           label="Input"
-          hint="JSON. The old job stays as it is."
+          hint="JSON. The original job does not change."
           rows={14}
           value={input}
           onChange={setInput}
         />
         <div className="resubmit-more">
-          <Field label="Key" hint="At most one active job has it; empty: none.">
+          <Field label="Key" hint="At most one active job can have this key. Empty: no key.">
             <Input value={key} maxLength={500} onChange={(event) => setKey(event.target.value)} />
           </Field>
           <PriorityField value={priority} onChange={setPriority} />
@@ -60,7 +61,7 @@ export function ResubmitDialog({ job, onClose }: { job: Job; onClose: () => void
         <div className="dialog-foot">
           <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={isPending || wrong !== undefined}>
-            Submit
+            Submit job
           </Button>
         </div>
       </form>

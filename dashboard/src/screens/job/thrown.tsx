@@ -67,7 +67,7 @@ function Detail({ detail }: { detail: ErrorDetail }) {
           <Detail detail={cause} />
         </div>
       )}
-      {cut === true && <p className="soft">Shortened to 16 kB</p>}
+      {cut === true && <p className="soft">Truncated to 16 kB</p>}
     </div>
   )
 }

@@ -39,12 +39,12 @@ export function Timeline({ job }: { job: Job }) {
 }
 
 const WORDS: Readonly<Partial<Record<string, string>>> = {
-  ready: 'Ready to run',
+  ready: 'Queued',
   started: 'Started',
   returned: 'Handed back',
   out_of_memory: 'Ran out of memory',
   cancel_asked: 'Asked to stop',
-  rerun: 'Run again',
+  rerun: 'Rerun',
 }
 
 function wordsOf({ what, attempt }: Entry): string {

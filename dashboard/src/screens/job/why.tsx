@@ -23,7 +23,7 @@ export function WhyWaiting({ job }: { job: Job }) {
     refetchInterval: LOOK_MS,
   })
   return (
-    <Panel title={job.status === 'running' ? 'What is it waiting for?' : 'Why is it waiting?'}>
+    <Panel title={job.status === 'running' ? 'What is this job waiting for?' : 'Why is this job waiting?'}>
       {why === undefined ? (
         error === null ? (
           <Loading lines={2} />
@@ -54,20 +54,22 @@ function Answer({ why }: { why: Why }) {
     <div className="why">
       <p className="why-reason">
         {wait.kind === 'lane_paused'
-          ? `Lane ${wait.lane} is paused${wait.by === null ? '' : `; it was last changed by ${wait.by}`}`
+          ? `Lane ${wait.lane} is paused${wait.by === null ? '' : `; last changed by ${wait.by}`}`
           : why.reason}
       </p>
       <ul className="why-facts in-text">
         {position !== null && (
-          <li>{position === 1 ? 'Next in line' : `Number ${position.toLocaleString()} in line`}</li>
+          <li>
+            {position === 1 ? 'Next in the queue' : `Position ${position.toLocaleString()} in the queue`}
+          </li>
         )}
         {estimateSeconds !== null ? (
           <li>
-            {wait.kind === 'children' ? 'Ends' : 'Starts'} in about {durationWords(estimateSeconds * 1000)},
-            as things go now
+            {wait.kind === 'children' ? 'Ends' : 'Starts'} in about {durationWords(estimateSeconds * 1000)} at
+            the current rate
           </li>
         ) : (
-          WAITS_FOR_PLACES.has(wait.kind) && <li>When cannot be told: nothing has ended here lately</li>
+          WAITS_FOR_PLACES.has(wait.kind) && <li>No estimate: no job has ended here recently</li>
         )}
         {wait.until !== null && (
           <li>
@@ -84,12 +86,12 @@ function Answer({ why }: { why: Why }) {
         )}
         {wait.parentId !== null && (
           <li>
-            Held back by <JobLink id={wait.parentId} />
+            Blocked by <JobLink id={wait.parentId} />
           </li>
         )}
         {why.job.deadlineAt !== null && (
           <li>
-            It must start <Ago at={why.job.deadlineAt} />, or it fails
+            Start deadline: <Ago at={why.job.deadlineAt} />
           </li>
         )}
         {passedOver
@@ -102,7 +104,7 @@ function Answer({ why }: { why: Why }) {
       </ul>
       {(holders.length > 0 || hiddenHolders > 0) && (
         <>
-          <h3>{wait.kind === 'children' ? 'Below it now' : 'In its place now'}</h3>
+          <h3>{wait.kind === 'children' ? 'Current steps' : 'Jobs that run now'}</h3>
           <ul className="why-holders in-text">
             {holders.map(({ jobId, task, worker, since }) => (
               <li key={jobId}>
@@ -114,7 +116,7 @@ function Answer({ why }: { why: Why }) {
                 </span>
               </li>
             ))}
-            {hiddenHolders > 0 && <li className="soft">and {hiddenHolders} that belong to others</li>}
+            {hiddenHolders > 0 && <li className="soft">and {hiddenHolders} jobs of other owners</li>}
           </ul>
         </>
       )}

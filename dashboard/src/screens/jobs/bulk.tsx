@@ -28,19 +28,19 @@ const WORDS: Readonly<Record<Action, { verb: string; done: string; effect: strin
     verb: 'Cancel',
     done: 'cancelled',
     effect:
-      'Those that wait end at once. Those that run are asked to stop; programs and processes of their own are killed after their grace. Workflows end with everything below them.',
+      'Waiting jobs never start. Running jobs are asked to stop; programs and process pools are killed after a grace period. Workflows are cancelled with all their steps.',
   },
   retry: {
     verb: 'Retry',
-    done: 'run again',
+    done: 'retried',
     effect:
-      'Each runs again with the same input. Of a workflow, what failed and what follows from it runs again.',
+      'Each job runs again with the same input. In a workflow, failed steps and the steps that depend on them run again.',
   },
   priority: {
-    verb: 'Reprioritise',
-    done: 'changed',
+    verb: 'Set priority',
+    done: 'updated',
     effect:
-      'Those that wait take their new place in line. Workflows pass the priority on to every job that has not started.',
+      'Waiting jobs move to their new position in the queue. Workflows pass the priority on to every step that has not started.',
   },
 }
 
@@ -101,10 +101,11 @@ export function BulkBar({
     : may('workers:manage') && filter.children !== true
       ? actions.filter((action) => mayFit(action, filter))
       : []
-  if (offered.length === 0) return null
+  if (offered.length === 0)
+    return actions.length === 0 ? null : <span className="soft">Select jobs to act on them</span>
   return (
     <div className="bulk-bar" data-some={some || undefined}>
-      <span>{some ? `${chosen.length.toLocaleString()} chosen` : 'All that match'}</span>
+      <span>{some ? `${chosen.length.toLocaleString()} selected` : 'All matching jobs'}</span>
       {offered.map((action) => (
         <Button
           key={action}
@@ -117,7 +118,7 @@ export function BulkBar({
             else void actOnAll(action)
           }}
         >
-          {WORDS[action].verb} …
+          {WORDS[action].verb}…
         </Button>
       ))}
       {priorityFor !== undefined && (
@@ -192,7 +193,9 @@ function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
         <>
           <p>{WORDS[action].effect}</p>
           {reruns !== undefined && <RerunSummary matched={fitting.length} reruns={reruns} />}
-          {left > 0 && <p>{left} of those chosen are in another state and stay as they are.</p>}
+          {left > 0 && (
+            <p>{count(left, 'selected job is', 'selected jobs are')} in another state and will not change.</p>
+          )}
         </>
       ),
       run: async (reason, progress) => {
@@ -213,8 +216,8 @@ function useActOnChosen(chosen: readonly JobSummary[], onDone: () => void) {
         await queries.invalidateQueries({ queryKey: ['jobs'] })
         if (done === 0 && failures.length > 0) throw new Error(failures[0])
         onDone()
-        const refused = failures.length === 0 ? '' : `; ${failures.length} could not be: ${failures[0]}`
-        return `${done.toLocaleString()} ${WORDS[action].done}${refused}`
+        const refused = failures.length === 0 ? '' : `; ${failures.length} failed: ${failures[0]}`
+        return `${count(done, 'job')} ${WORDS[action].done}${refused}`
       },
     })
   }
@@ -225,7 +228,7 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
   const ask = useAsk()
   const tell = useTell()
   return async (action: Action, priority = 0) => {
-    const { limit: _, before: __, ...criteria } = filter
+    const { limit: _, before: __, order: ___, ...criteria } = filter
     const run = (options: { dryRun?: boolean; onProgress?: (done: ManyProgress) => void }, reason = '') => {
       const voice = because(reason)
       if (action === 'cancel')
@@ -233,7 +236,7 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
       if (action === 'retry') return voice.retryMany(criteria, options)
       return voice.reprioritiseMany(criteria, priority, options)
     }
-    tell('Counting what matches …')
+    tell('Counting matching jobs…')
     const counted = await run({ dryRun: true }).catch((error: unknown) => {
       tell(describeError(error).words)
       return undefined
@@ -247,9 +250,9 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
           {counted.reruns !== undefined && <RerunSummary matched={counted.matched} reruns={counted.reruns} />}
           <p>
             {counted.matched === 0 ? 'None' : counted.matched.toLocaleString()} of the {words} can be changed
-            like this.
+            in this way.
           </p>
-          <p>{WORDS[action].effect} Jobs that come to match while this goes on may be touched too.</p>
+          <p>{WORDS[action].effect} Jobs that start to match meanwhile may be included.</p>
         </>
       ),
       run: async (reason, progress) => {
@@ -259,9 +262,8 @@ function useActOnAll(filter: JobFilter, words: string, onDone: () => void) {
         await queries.invalidateQueries({ queryKey: ['jobs'] })
         onDone()
         const first = refused[0]
-        const left =
-          first === undefined ? '' : `; ${refused.length} could not be: #${first.id}: ${first.detail}`
-        return `${changed.toLocaleString()} ${WORDS[action].done}${left}`
+        const left = first === undefined ? '' : `; ${refused.length} failed: #${first.id}: ${first.detail}`
+        return `${count(changed, 'job')} ${WORDS[action].done}${left}`
       },
     })
   }
@@ -271,7 +273,7 @@ function questionOf(action: Action, priority: number, number: number): Omit<Ques
   const jobs = count(number, 'job')
   const { verb } = WORDS[action]
   return {
-    title: action === 'priority' ? `Give ${jobs} priority ${priority}` : `${verb} ${jobs}`,
+    title: action === 'priority' ? `Set the priority of ${jobs} to ${priority}` : `${verb} ${jobs}`,
     count: number,
     action: verb,
     danger: action === 'cancel',
@@ -283,7 +285,7 @@ function PriorityForm({ onChoose, onClose }: { onChoose: (priority: number) => v
   const [text, setText] = useState('0')
   const wrong = priorityMistake(text)
   return (
-    <Dialog title="Reprioritise" onClose={onClose}>
+    <Dialog title="Set priority" onClose={onClose}>
       <form
         className="dialog-form"
         onSubmit={(event) => {
@@ -295,7 +297,7 @@ function PriorityForm({ onChoose, onClose }: { onChoose: (priority: number) => v
         <div className="dialog-foot">
           <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind="primary" disabled={wrong !== undefined}>
-            Go on
+            Continue
           </Button>
         </div>
       </form>

@@ -1,5 +1,4 @@
 import type { JobSummary } from '../../../../src/client/index.ts'
-import { useLaneReason } from '../../live/now.ts'
 import { To } from '../../parts/link.tsx'
 import { Meter } from '../../parts/meter.tsx'
 import { StateBadge, shownState } from '../../parts/state-badge.tsx'
@@ -7,70 +6,95 @@ import { StepOf } from '../../parts/step-of.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Ago, Took } from '../../parts/time.tsx'
 
-/** A job in a line. */
-export const JOB_COLUMNS: readonly Column<JobSummary>[] = [
-  {
-    id: 'state',
-    phone: '160px',
-    head: 'State',
-    width: '168px',
-    cell: (job) => <StateBadge state={shownState(job)} />,
-  },
-  {
-    id: 'job',
-    head: 'Job',
-    width: '21%',
-    cell: (job) => (
-      <span title={job.task}>
-        <To path={job.kind === null ? `/jobs/${job.id}` : `/workflows/${job.id}`}>
-          {job.task} <span className="soft">#{job.id}</span>
-        </To>
-      </span>
-    ),
-  },
-  {
-    id: 'lane',
-    head: 'Lane',
-    width: '106px',
-    phone: false,
-    cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
-  },
-  {
-    id: 'key',
-    head: 'Key, tags, place',
-    width: '136px',
-    phone: 'below',
-    cell: (job) => <Labels job={job} />,
-  },
-  {
-    id: 'what',
-    head: 'What happens',
-    phone: 'below',
-    cell: (job) => <Happening job={job} />,
-  },
-  {
-    id: 'took',
-    head: 'Took',
-    width: '96px',
-    align: 'right',
-    phone: false,
-    // Waits for another attempt: what the last one took is not what the job takes.
-    cell: ({ status, startedAt, finishedAt }) =>
-      status === 'queued' ? (
-        <span className="soft">–</span>
-      ) : (
-        <Took startedAt={startedAt} finishedAt={finishedAt} />
+/** What the main column of a tab shows. Under tabs with jobs in many states it differs from row to row. */
+const DETAILS: Readonly<Record<string, string>> = {
+  queued: 'Blocked by',
+  running: 'Progress',
+  scheduled: 'Start',
+  retrying: 'Last error',
+  failed: 'Error',
+  cancelled: 'Reason',
+  approval: 'Input',
+}
+
+/** The columns of a list of jobs under a tab. What no row has leaves its width to the reason. */
+export function jobColumns(tab: string, rows: readonly JobSummary[]): readonly Column<JobSummary>[] {
+  const wide = rows.some(({ status }) => status === 'awaiting_approval')
+  return [
+    {
+      id: 'state',
+      phone: '160px',
+      head: 'State',
+      width: wide ? '164px' : '122px',
+      cell: (job) => <StateBadge state={shownState(job)} />,
+    },
+    {
+      id: 'job',
+      head: 'Job',
+      width: '20%',
+      cell: (job) => (
+        <span title={job.task}>
+          <To path={job.kind === null ? `/jobs/${job.id}` : `/workflows/${job.id}`}>
+            {job.task} <span className="soft">#{job.id}</span>
+          </To>
+        </span>
       ),
-  },
-  {
-    id: 'submitted',
-    phone: 'below',
-    head: 'Submitted',
-    width: '96px',
-    align: 'right',
-    cell: ({ submittedAt }) => <Ago at={submittedAt} />,
-  },
-]
+    },
+    {
+      id: 'lane',
+      head: 'Lane',
+      width: '106px',
+      phone: false,
+      cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
+    },
+    {
+      id: 'key',
+      head: rows.some(({ rootId }) => rootId !== null) ? 'Labels, step of' : 'Key, tags',
+      width: '126px',
+      phone: 'below',
+      has: ({ key, tags, rootId }) => key !== null || tags.length > 0 || rootId !== null,
+      cell: (job) => <Labels job={job} />,
+    },
+    {
+      id: 'priority',
+      head: 'Priority',
+      width: '72px',
+      phone: 'below',
+      align: 'right',
+      ...(tab !== 'queued' && { has: ({ priority }) => priority !== 0 }),
+      cell: ({ priority }) => (priority === 0 ? <span className="soft">0</span> : priority.toLocaleString()),
+    },
+    {
+      id: 'what',
+      head: DETAILS[tab] ?? 'Details',
+      phone: 'below',
+      cell: (job) => <Happening job={job} tab={tab} />,
+    },
+    {
+      id: 'took',
+      head: 'Duration',
+      width: '92px',
+      align: 'right',
+      phone: false,
+      // A job that waits for another attempt: how long the last one ran is not how long the job takes.
+      has: ({ status, startedAt }) => status !== 'queued' && startedAt !== null,
+      cell: ({ status, startedAt, finishedAt }) =>
+        status === 'queued' ? (
+          <span className="soft">–</span>
+        ) : (
+          <Took startedAt={startedAt} finishedAt={finishedAt} />
+        ),
+    },
+    {
+      id: 'submitted',
+      phone: 'below',
+      head: 'Submitted',
+      width: '96px',
+      align: 'right',
+      cell: ({ submittedAt }) => <Ago at={submittedAt} />,
+    },
+  ]
+}
 
 /** Of a step its place in a workflow: it has neither key nor tags of its own. */
 function Labels({ job }: { job: JobSummary }) {
@@ -78,7 +102,7 @@ function Labels({ job }: { job: JobSummary }) {
   if (job.rootId !== null) return <StepOf job={job} short />
   if (key === null && tags.length === 0) return null
   return (
-    <span title={[key, ...tags].filter(Boolean).join(', ')}>
+    <span className="labels" title={[key, ...tags].filter(Boolean).join(', ')}>
       {key !== null && (
         <To path="/jobs" search={{ key }}>
           {key}
@@ -93,11 +117,10 @@ function Labels({ job }: { job: JobSummary }) {
   )
 }
 
-/** The one thing worth knowing: why it failed, how far it is, when it goes on. */
-function Happening({ job }: { job: JobSummary }) {
+/** The one thing worth knowing: why it failed, how far it is, what blocks it. */
+function Happening({ job, tab }: { job: JobSummary; tab: string }) {
   if (job.below !== undefined && job.error === null) return <HowFar job={job} below={job.below} />
-  if (job.kind === 'workflow' && job.error === null)
-    return <To path={`/workflows/${job.id}`}>{job.status === 'running' ? 'How far it is' : 'Its steps'}</To>
+  if (job.kind === 'workflow' && job.error === null) return <To path={`/workflows/${job.id}`}>Show steps</To>
   if (job.status === 'running')
     return (
       <span className="happening">
@@ -110,26 +133,28 @@ function Happening({ job }: { job: JobSummary }) {
             />
           </span>
         )}
-        <span className="soft" title={job.message ?? undefined}>
+        <span className="soft clamp" title={job.message ?? undefined}>
           {job.message ?? (job.worker === null ? '' : `on ${job.worker}`)}
         </span>
       </span>
     )
   if (job.error !== null)
     return (
-      <span className={job.status === 'failed' ? 'job-error' : 'soft'} title={job.error}>
+      <span className={job.status === 'failed' ? 'job-error clamp' : 'soft clamp'} title={job.error}>
         {job.error}
       </span>
     )
+  if (tab === 'approval') return <code className="soft clamp">{job.inputPreview}</code>
   if (job.state === 'scheduled')
     return (
       <span className="soft">
-        Runs <Ago at={job.readyAt} />
+        Starts <Ago at={job.readyAt} />
       </span>
     )
-  if (job.state === 'waiting') return <span className="soft">waits for what is above it</span>
-  if (job.status === 'queued' && job.lane !== null) return <InTheWay lane={job.lane} />
-  return null
+  if (job.state === 'waiting') return <span className="soft">waiting for its workflow</span>
+  const reason =
+    job.blockedBy ?? (job.status === 'queued' && job.worker !== null && `assigned to ${job.worker}`)
+  return reason ? <span className="soft clamp">{reason}</span> : null
 }
 
 /** How many of its steps or children have ended; of a workflow also those of the fan-out it is at. */
@@ -159,7 +184,7 @@ function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary
           parts={[{ label: 'ended', value: ended, tone: 'running' }]}
         />
       </span>
-      <span className="happening-words" title={words}>
+      <span className="happening-words clamp" title={words}>
         <To path={`/workflows/${job.id}`}>{words}</To>
       </span>
     </span>
@@ -168,16 +193,4 @@ function HowFar({ job, below }: { job: JobSummary; below: NonNullable<JobSummary
 
 function share({ ended, total }: { ended: number; total: number }): string {
   return `${ended.toLocaleString()} of ${total.toLocaleString()}`
-}
-
-/** Why jobs of its lane wait, as the live picture has it; its own page knows more. */
-function InTheWay({ lane }: { lane: string }) {
-  const reason = useLaneReason(lane)
-  return (
-    reason !== null && (
-      <span className="soft" title={reason}>
-        {reason}
-      </span>
-    )
-  )
 }

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
-import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { type FormEvent, useState } from 'react'
 import { client } from '../../connection.ts'
 import { useNowPicture } from '../../live/now.ts'
-import { Button, Input, Select } from '../../parts/controls.tsx'
+import { Button, Choice, Input, Select } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { type Search, To, useAddress, useGo } from '../../parts/link.tsx'
 import { countConditions, SPANS, TABS, TEXT_FIELDS, tabOf } from './filter.ts'
@@ -19,7 +19,10 @@ export function Tabs() {
       {TABS.map(({ id, label, counts, filter }) => {
         return (
           <span key={id} data-current={id === current.id || undefined}>
-            <To path="/jobs" search={{ ...search, tab: id === 'all' ? undefined : id, status: undefined }}>
+            <To
+              path="/jobs"
+              search={{ ...search, tab: id === 'all' ? undefined : id, status: undefined, order: undefined }}
+            >
               {label}
               {now !== undefined && counts !== undefined && plain && (
                 <span className="tab-count">
@@ -75,8 +78,29 @@ export function FilterBar() {
   )
 }
 
+/** How the list is put together: in which order, and whether it shows the steps of workflows. */
+export function ListOptions() {
+  const { search, change } = useAddress()
+  return (
+    <span className="list-options">
+      {tabOf(search).id === 'queued' && (
+        <Choice
+          label="Order"
+          value={search.order === 'line' ? 'line' : 'newest'}
+          options={[
+            { value: 'newest', label: 'Newest first' },
+            { value: 'line', label: 'Next to start first' },
+          ]}
+          onChange={(value) => change({ order: value === 'line' ? value : undefined })}
+        />
+      )}
+      <WithSteps />
+    </span>
+  )
+}
+
 /** A tree is in lists by its root; here its steps are too, as they take slots of lanes and are counted there. */
-export function WithSteps() {
+function WithSteps() {
   const { search, change } = useAddress()
   return (
     <label className="with-steps">
@@ -85,28 +109,16 @@ export function WithSteps() {
         checked={search.with === 'steps'}
         onChange={(event) => change({ with: event.target.checked ? 'steps' : undefined })}
       />
-      Steps of workflows too
+      Include workflow steps
     </label>
   )
 }
 
-/** A number opens the job; anything else is looked for in errors. The key / leads here. */
+/** A number opens the job; anything else is searched for in errors. */
 function QuickSearch() {
   const { search, change } = useAddress()
   const [text, setText] = useTyped(search.error)
   const go = useGo()
-  const field = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const typing =
-        event.target instanceof Element && event.target.closest('input, textarea, select') !== null
-      if (event.key !== '/' || typing) return
-      event.preventDefault()
-      field.current?.focus()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
   const submit = (event: FormEvent) => {
     event.preventDefault()
     const wanted = text.trim().replace(/^#/, '')
@@ -116,10 +128,9 @@ function QuickSearch() {
   return (
     <form onSubmit={submit} className="quick-search">
       <Input
-        ref={field}
         type="search"
-        aria-label="Job number, or text in the error"
-        placeholder="Job number, or text in the error"
+        aria-label="Job ID, or text in the error"
+        placeholder="Job ID, or text in the error"
         value={text}
         onChange={(event) => setText(event.target.value)}
         onBlur={() =>

@@ -65,6 +65,7 @@ export function filterOf(search: Search, now: number): JobFilter {
     ...tab,
     ...(tab.status === undefined && tab.waits === undefined && statusesOf(search.status)),
     ...(search.with === 'steps' && { children: true }),
+    ...(tab.waits === 'turn' && search.order === 'line' && { order: 'line' as const }),
     ...(Object.fromEntries(texts) as Partial<Record<(typeof TEXT_FIELDS)[number], string>>),
     ...(from !== undefined && { submittedFrom: from }),
     ...(to !== undefined && { submittedTo: to }),

@@ -3,7 +3,7 @@ import type { Lane, SluiceClient } from '../../../../src/client/index.ts'
 import { because, queries } from '../../connection.ts'
 import { type Question, useAsk } from '../../parts/ask.tsx'
 import { Button, Input } from '../../parts/controls.tsx'
-import { previewLane } from './preview.ts'
+import { type LaneStand, previewLane } from './preview.ts'
 
 export interface ShownLane extends Lane {
   /** Jobs that could start and wait. */
@@ -46,9 +46,9 @@ export function SlotsCell({ lane }: { lane: ShownLane }) {
     ask({
       title: `Change the slots of lane ${lane.name}`,
       effect: <Effects words={previewLane(lane, { slots })} />,
-      action: slots === null ? 'Take the limit away' : `Set to ${slots}`,
+      action: slots === null ? 'Remove limit' : `Set to ${slots}`,
       run: (voice) => voice.setLane(lane.name, { slots }),
-      done: `Lane ${lane.name} has ${slots === null ? 'no limit' : `${slots} slots`}`,
+      done: `Lane ${lane.name} now has ${slots === null ? 'no limit' : `${slots} slots`}`,
     })
     setTyped(undefined)
   }
@@ -72,36 +72,42 @@ export function SlotsCell({ lane }: { lane: ShownLane }) {
       />
       {wrong && (
         <span className="slots-wrong" role="alert">
-          A whole number from 0; nothing for no limit
+          Enter 0 or more, or leave empty for no limit
         </span>
       )}
       <Button type="submit" small kind="primary" disabled={!changed} data-idle={!changed || undefined}>
-        Set …
+        Set…
       </Button>
     </form>
   )
 }
 
-/** Pauses a lane, or lets it go on. */
-export function SwitchButton({ lane }: { lane: ShownLane }) {
+/** Asks, and pauses a lane or resumes it. */
+export function useSwitchLane(): (lane: LaneStand & { readonly name: string }) => void {
   const ask = useLaneQuestion()
-  const enabled = !lane.enabled
-  const toggle = () =>
+  return (lane) => {
+    const enabled = !lane.enabled
     ask({
       title: enabled ? `Resume lane ${lane.name}` : `Pause lane ${lane.name}`,
       effect: <Effects words={previewLane(lane, { enabled })} />,
-      action: enabled ? 'Resume' : 'Pause',
+      action: enabled ? 'Resume lane' : 'Pause lane',
       danger: !enabled,
       run: (voice) => voice.setLane(lane.name, { enabled }),
       done: enabled
         ? lane.slots === 0
-          ? `Lane ${lane.name} is resumed; with 0 slots nothing starts`
-          : `Lane ${lane.name} goes on`
-        : `Lane ${lane.name} is paused: what runs ends, nothing starts`,
+          ? `Resumed lane ${lane.name}; with 0 slots no jobs start`
+          : `Resumed lane ${lane.name}`
+        : `Paused lane ${lane.name}: running jobs finish, no new jobs start`,
     })
+  }
+}
+
+/** Pauses a lane, or resumes it. */
+export function SwitchButton({ lane }: { lane: ShownLane }) {
+  const toggle = useSwitchLane()
   return (
-    <Button small kind={enabled ? 'primary' : 'plain'} onClick={toggle}>
-      {enabled ? 'Resume …' : 'Pause …'}
+    <Button small kind={lane.enabled ? 'plain' : 'primary'} onClick={() => toggle(lane)}>
+      {lane.enabled ? 'Pause…' : 'Resume…'}
     </Button>
   )
 }

@@ -10,7 +10,7 @@ type Deleted = LaneOverrides['deleted'][number]
 
 const COLUMNS: readonly Column<Deleted>[] = [
   { id: 'lane', head: 'Lane', cell: ({ lane }) => lane },
-  { id: 'to', head: 'What it held went to', cell: ({ movedTo }) => movedTo ?? 'no lane: it was not in use' },
+  { id: 'to', head: 'Tasks and jobs moved to', cell: ({ movedTo }) => movedTo ?? 'none' },
   {
     id: 'when',
     head: 'Deleted',
@@ -58,18 +58,18 @@ function ResetLane({ lane }: { lane: string }) {
   return (
     <Button
       small
-      aria-label={`Reset ${lane} …`}
+      aria-label={`Restore ${lane}…`}
       onClick={() =>
         ask({
-          title: `Reset lane ${lane}`,
-          effect: 'It is again as files and programs say, and its tasks go back to it.',
-          action: 'Reset',
+          title: `Restore lane ${lane}`,
+          effect: 'The lane is restored as files and programs declare it, with its tasks.',
+          action: 'Restore lane',
           run: (voice) => voice.resetLane(lane),
-          done: `Lane ${lane} is reset: it exists again`,
+          done: `Restored lane ${lane}`,
         })
       }
     >
-      Reset …
+      Restore…
     </Button>
   )
 }

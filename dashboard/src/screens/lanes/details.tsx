@@ -31,13 +31,13 @@ export function LaneDetails({
             <span className="lane-tools">
               {!editing && (
                 <Button small onClick={() => setEditing(true)}>
-                  Change settings …
+                  Edit settings…
                 </Button>
               )}
               {lane.operatorSet.length > 0 && <ResetButton lane={lane} />}
               {lane.name !== 'default' && (
                 <Button small onClick={() => setDeleting(true)}>
-                  Delete …
+                  Delete…
                 </Button>
               )}
             </span>
@@ -47,14 +47,14 @@ export function LaneDetails({
         {lane.reason !== null && lane.depth > 0 && <p className="lane-reason">{lane.reason}</p>}
         <Facts
           facts={[
-            ['In each worker', perWorkerWords(lane.perWorker)],
-            ['Looked at every', durationWords(lane.pollMs)],
-            ['A worker is lost after', durationWords(lane.staleMs)],
-            ['Ageing', lane.ageingMs === null ? 'off' : `1 priority each ${durationWords(lane.ageingMs)}`],
-            ['Of several free workers', PLACEMENTS[lane.placement]],
+            ['Limit per worker', perWorkerWords(lane.perWorker)],
+            ['Poll interval', durationWords(lane.pollMs)],
+            ['Workers lost after', durationWords(lane.staleMs)],
+            ['Ageing', lane.ageingMs === null ? 'off' : `priority +1 every ${durationWords(lane.ageingMs)}`],
+            ['Placement', PLACEMENTS[lane.placement]],
             ['Prefetch', prefetchWords(lane.prefetch)],
             ['Slots held by workers', lane.held],
-            ['Set by operators', lane.operatorSet.join(', ') || 'nothing: as the files say'],
+            ['Set by operators', lane.operatorSet.join(', ') || 'nothing'],
           ]}
         />
         {editing && <SettingsForm lane={lane} onClose={() => setEditing(false)} />}
@@ -68,12 +68,12 @@ export function LaneDetails({
 
 function perWorkerWords(perWorker: number | null): string {
   if (perWorker === null) return 'no limit'
-  if (perWorker === -1) return 'its capacity, or its cores where it has none'
-  return perWorker === 0 ? 'as many as it has cores' : `${perWorker} at once`
+  if (perWorker === -1) return 'its capacity (or cores, without one)'
+  return perWorker === 0 ? 'its number of cores' : `${perWorker} jobs`
 }
 
 function prefetchWords(prefetch: number): string {
-  return prefetch === 0 ? 'off' : `up to ${prefetch} jobs in each worker`
+  return prefetch === 0 ? 'off' : `up to ${prefetch} jobs per worker`
 }
 
 function ResetButton({ lane }: { lane: ShownLane }) {
@@ -84,21 +84,21 @@ function ResetButton({ lane }: { lane: ShownLane }) {
       onClick={() =>
         ask({
           title: `Reset lane ${lane.name}`,
-          effect: `What operators have set (${lane.operatorSet.join(', ')}) goes back to what the config files say.`,
-          action: 'Reset',
+          effect: `Settings changed by operators (${lane.operatorSet.join(', ')}) return to their values in files and programs.`,
+          action: 'Reset lane',
           run: (voice) => voice.resetLane(lane.name),
-          done: `Lane ${lane.name} is as the files say`,
+          done: `Reset lane ${lane.name}`,
         })
       }
     >
-      Reset …
+      Reset…
     </Button>
   )
 }
 
 const PLACEMENTS: Readonly<Record<ShownLane['placement'], string>> = {
-  fill: 'the first in their order (fill)',
-  spread: 'the least busy (spread)',
+  fill: 'fill: first worker in fill order',
+  spread: 'spread: least busy worker',
 }
 
 const PER_WORKER = /^(?:\d{0,9}|capacity|cores)$/
@@ -138,11 +138,14 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
   const [placement, setPlacement] = useState(lane.placement)
   const [prefetch, setPrefetch] = useState(prefetchText(lane.prefetch))
   const wrong = {
-    perWorker: PER_WORKER.test(perWorker) ? undefined : 'A whole number, capacity, cores, or nothing',
-    poll: DURATION.test(poll) ? undefined : 'A duration, such as 2s',
-    stale: DURATION.test(stale) ? undefined : 'A duration, such as 15s',
-    ageing: ageing === '' || DURATION.test(ageing) ? undefined : 'A duration such as 10m, or nothing',
-    prefetch: PREFETCH.test(prefetch) ? undefined : 'A whole number from 0 to 1000, or off',
+    perWorker: PER_WORKER.test(perWorker)
+      ? undefined
+      : 'Enter a whole number, capacity or cores, or leave empty',
+    poll: DURATION.test(poll) ? undefined : 'Enter a duration, such as 2s',
+    stale: DURATION.test(stale) ? undefined : 'Enter a duration, such as 15s',
+    ageing:
+      ageing === '' || DURATION.test(ageing) ? undefined : 'Enter a duration, such as 10m, or leave empty',
+    prefetch: PREFETCH.test(prefetch) ? undefined : 'Enter a whole number from 0 to 1000, or off',
   }
   const change = {
     ...(perWorker !== perWorkerText(lane.perWorker) && { perWorker: readPerWorker(perWorker) }),
@@ -156,11 +159,11 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
   const bad = Object.values(wrong).some((each) => each !== undefined)
   const submit = () => {
     ask({
-      title: `Change lane ${lane.name}`,
-      effect: `Changed: ${names.join(', ')}. Workers take it up with their next look; nothing that runs is stopped.`,
-      action: 'Change',
+      title: `Edit lane ${lane.name}`,
+      effect: `Settings to change: ${names.join(', ')}. Workers apply them on their next poll. No running job is stopped.`,
+      action: 'Save settings',
       run: (voice) => voice.setLane(lane.name, change),
-      done: `Lane ${lane.name} is changed`,
+      done: `Changed lane ${lane.name}`,
     })
     onClose()
   }
@@ -173,22 +176,34 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
       }}
     >
       <Field
-        label="In each worker"
-        hint="A number, capacity, cores, or nothing for no limit."
+        label="Limit per worker"
+        hint="A number, capacity or cores. Empty: no limit."
         error={wrong.perWorker}
       >
         <Input value={perWorker} onChange={(event) => setPerWorker(event.target.value)} />
       </Field>
-      <Field label="Looked at every" hint="When nothing hints at new jobs." error={wrong.poll}>
+      <Field
+        label="Poll interval"
+        hint="How often workers look for jobs without a notification."
+        error={wrong.poll}
+      >
         <Input value={poll} onChange={(event) => setPoll(event.target.value)} />
       </Field>
-      <Field label="A worker is lost after" hint="More than two heartbeats." error={wrong.stale}>
+      <Field
+        label="Workers lost after"
+        hint="Silence after which jobs are taken over. More than two heartbeats."
+        error={wrong.stale}
+      >
         <Input value={stale} onChange={(event) => setStale(event.target.value)} />
       </Field>
-      <Field label="Ageing" hint="Waiting this long counts as 1 priority. Empty: off." error={wrong.ageing}>
+      <Field
+        label="Ageing"
+        hint="Raises the priority of a waiting job by 1 every interval. Empty: off."
+        error={wrong.ageing}
+      >
         <Input value={ageing} onChange={(event) => setAgeing(event.target.value)} />
       </Field>
-      <Field label="Of several free workers" hint="Which one gets the next job.">
+      <Field label="Placement" hint="Which free worker gets the next job.">
         <Select
           value={placement}
           onChange={(event) => setPlacement(event.target.value === 'spread' ? 'spread' : 'fill')}
@@ -202,7 +217,7 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
       </Field>
       <Field
         label="Prefetch"
-        hint="Jobs a worker may be assigned beyond its slots. off: none."
+        hint="Jobs assigned to a worker beyond its slots, or off."
         error={wrong.prefetch}
       >
         <Input value={prefetch} onChange={(event) => setPrefetch(event.target.value)} />
@@ -210,7 +225,7 @@ function SettingsForm({ lane, onClose }: { lane: ShownLane; onClose: () => void 
       <div className="dialog-foot lane-form-foot">
         <Button onClick={onClose}>Back</Button>
         <Button type="submit" kind="primary" disabled={bad || names.length === 0}>
-          Change …
+          Save…
         </Button>
       </div>
     </form>

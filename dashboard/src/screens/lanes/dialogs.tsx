@@ -60,7 +60,7 @@ function LaneDialog({
         <ReasonField value={reason} onChange={setReason} />
         <Problem error={error} />
         <div className="dialog-foot">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose}>Back</Button>
           <Button type="submit" kind={danger ? 'danger' : 'primary'} disabled={isPending || !ready}>
             {action}
           </Button>
@@ -78,12 +78,12 @@ export function NewLane({ onCreated, onClose }: { onCreated: (name: string) => v
   const wrong = !/^\d{0,9}$/.test(slots.trim())
   return (
     <LaneDialog
-      title="New lane"
-      effect="Tasks can be moved to it, and submissions can name it, at once. No file has to declare it."
-      action="Create the lane"
+      title="Create lane"
+      effect="You can move tasks to the lane, and submissions can name it. No file has to declare it."
+      action="Create lane"
       ready={name !== '' && !wrong}
       run={(voice) => voice.createLane(name, { slots: slots.trim() === '' ? null : Number(slots) })}
-      done={`There is a lane ${name}`}
+      done={`Created lane ${name}`}
       onDone={() => onCreated(name)}
       onClose={onClose}
     >
@@ -99,7 +99,7 @@ export function NewLane({ onCreated, onClose }: { onCreated: (name: string) => v
       <Field
         label="Slots"
         hint="Jobs at once in the whole system. Empty: no limit."
-        error={wrong ? 'A whole number from 0; nothing for no limit' : undefined}
+        error={wrong ? 'Enter 0 or more, or leave empty for no limit' : undefined}
       >
         <Input inputMode="numeric" value={slots} onChange={(event) => setSlots(event.target.value)} />
       </Field>
@@ -148,18 +148,18 @@ export function MoveTask({ task, lane, lanes, onClose }: OfLane & { task: string
   return (
     <LaneDialog
       title={`Move ${task} to another lane`}
-      effect="Its jobs that have not started follow within seconds, unless their submission named a lane. Those that run end where they are. It stays there, whatever files and code say, until it is moved back."
-      action="Move the task"
+      effect="Waiting jobs of the task follow within seconds, unless their submission named a lane. Running jobs finish in the old lane. The task stays in the new lane, whatever files and programs declare, until you move it back."
+      action="Move task"
       ready={to !== ''}
       run={(voice) => voice.moveTask(task, to)}
-      done={`${task} is in lane ${to}`}
+      done={`Moved ${task} to lane ${to}`}
       onClose={onClose}
     >
       <LaneField
         label={`From ${lane.name} to`}
         lanes={lanes}
         value={to}
-        none="choose a lane"
+        none="Select a lane"
         onChange={setTo}
       />
     </LaneDialog>
@@ -174,22 +174,22 @@ export function DeleteLane({ lane, lanes, onClose }: OfLane) {
       title={`Delete lane ${lane.name}`}
       effect={
         lane.declared
-          ? 'Jobs that run end where they are. A file or a program declares it: it stays deleted until it is brought back.'
-          : 'Jobs that run end where they are.'
+          ? 'Running jobs finish. Files or programs declare this lane; it stays deleted until you restore it.'
+          : 'Running jobs finish.'
       }
-      action="Delete the lane"
+      action="Delete lane"
       danger
       ready
       run={(voice) => voice.deleteLane(lane.name, to === '' ? {} : { moveTo: to })}
-      done={`Lane ${lane.name} is deleted`}
+      done={`Deleted lane ${lane.name}`}
       onClose={onClose}
     >
       <LaneField
-        label="Its tasks and the jobs that have not started go to"
-        hint={`A lane in use is not deleted without it. It has ${lane.tasks.length === 1 ? '1 task' : `${lane.tasks.length} tasks`}.`}
+        label="Move tasks and waiting jobs to"
+        hint={`Required while the lane is in use. It has ${lane.tasks.length === 1 ? '1 task' : `${lane.tasks.length} tasks`}.`}
         lanes={lanes}
         value={to}
-        none="no lane: it is not in use"
+        none="None (lane not in use)"
         onChange={setTo}
       />
     </LaneDialog>

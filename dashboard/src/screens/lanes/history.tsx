@@ -10,11 +10,11 @@ import { changeWords } from './change-words.ts'
 import type { ShownLane } from './controls.tsx'
 
 const COLUMNS: readonly Column<LaneChange>[] = [
-  { id: 'at', head: 'When', width: '110px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
-  { id: 'who', head: 'Who', width: '18%', phone: '84px', cell: ({ by }) => by },
+  { id: 'at', head: 'Time', width: '110px', phone: '86px', cell: ({ at }) => <Ago at={at} /> },
+  { id: 'who', head: 'Actor', width: '18%', phone: '84px', cell: ({ by }) => by },
   {
     id: 'what',
-    head: 'What',
+    head: 'Change',
     wrap: true,
     cell: ({ action, before, after }) => changeWords(action, before, after),
   },
@@ -41,7 +41,7 @@ export function LaneHistory({ lane }: { lane: ShownLane }) {
           columns={COLUMNS}
           rows={data}
           rowKey={({ id }) => id}
-          empty={<p className="soft lane-no-history">Nobody has changed it within the retention.</p>}
+          empty={<p className="soft lane-no-history">No changes within the retention period.</p>}
         />
       )}
     </Panel>

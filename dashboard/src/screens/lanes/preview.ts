@@ -28,11 +28,11 @@ export function previewLane(now: LaneStand, change: LaneChange): string[] {
     return [
       ...words,
       now.running === 0
-        ? 'Nothing runs in it now, and nothing new starts until it is resumed.'
-        : `${count(now.running, 'job goes on to its end', 'jobs go on to their end')}; nothing new starts until it is resumed.`,
+        ? 'No job is running. No new job starts until the lane is resumed.'
+        : `${count(now.running, 'running job finishes', 'running jobs finish')}. No new job starts until the lane is resumed.`,
       ...(now.depth > 0
         ? [
-            `${count(now.depth, 'job waits', 'jobs wait')} on, and so do those that come. Start deadlines go on running.`,
+            `${count(now.depth, 'job keeps', 'jobs keep')} waiting, and so do new ones. Start deadlines still apply.`,
           ]
         : []),
     ]
@@ -41,16 +41,16 @@ export function previewLane(now: LaneStand, change: LaneChange): string[] {
   const starts = Math.max(0, Math.min(now.depth, after) - Math.min(now.depth, before))
   if (slots !== null && now.running > slots)
     words.push(
-      `${now.running} run now, more than that: none is stopped, and nothing new starts until ${slots === 0 ? 'it has slots again' : `fewer than ${slots} run`}.`,
+      `${count(now.running, 'job is', 'jobs are')} running, more than the new limit. None is stopped, and no new job starts until ${slots === 0 ? 'the lane has slots again' : `fewer than ${slots} are running`}.`,
     )
-  else if (now.depth === 0) words.push('Nothing waits in it now.')
+  else if (now.depth === 0) words.push('No jobs are waiting.')
   else if (starts === 0)
     words.push(
-      `${count(now.depth, 'job waits', 'jobs wait')} ${after === 0 ? whyNoRoom(slots, now.running) : 'for something else: none starts because of it.'}`,
+      `${count(now.depth, 'job is', 'jobs are')} waiting${after === 0 ? whyNoRoom(slots, now.running) : ' for other reasons. The change starts none of them.'}`,
     )
   else
     words.push(
-      `${count(now.depth, 'job waits', 'jobs wait')}; up to ${starts.toLocaleString()} can start at once.`,
+      `${count(now.depth, 'job is', 'jobs are')} waiting. Up to ${starts.toLocaleString()} can start at once.`,
     )
   return words
 }
@@ -65,6 +65,6 @@ function slotWords(slots: number | null): string {
 }
 
 function whyNoRoom(slots: number | null, running: number): string {
-  if (slots === 0) return 'on: with 0 slots nothing starts.'
-  return `on: all ${slotWords(slots)} slots are taken, and one starts when one of the ${running.toLocaleString()} that run has ended.`
+  if (slots === 0) return '. With 0 slots, no job starts.'
+  return `. All ${slotWords(slots)} slots are busy; the next job starts when one of the ${running.toLocaleString()} running jobs ends.`
 }

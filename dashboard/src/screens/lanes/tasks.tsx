@@ -37,7 +37,7 @@ export function TasksOfLane({
         columns={columnsFor(may('workers:manage') ? setMoving : undefined)}
         rows={rows}
         rowKey={({ name }) => name}
-        empty={<p className="soft lane-no-history">No task belongs to it; a submission can still name it.</p>}
+        empty={<p className="soft lane-no-history">No tasks. Submissions can still name this lane.</p>}
       />
       {moving !== undefined && (
         <MoveTask task={moving} lane={lane} lanes={others} onClose={() => setMoving(undefined)} />
@@ -59,7 +59,8 @@ function columnsFor(onMove: ((task: string) => void) | undefined): readonly Colu
     },
     {
       id: 'moved',
-      head: 'Moved here',
+      head: 'Moved',
+      has: ({ moved }) => moved !== undefined,
       phone: 'below',
       cell: ({ moved }) =>
         moved !== undefined && (
@@ -80,8 +81,8 @@ function columnsFor(onMove: ((task: string) => void) | undefined): readonly Colu
             cell: ({ name, moved }: ShownTask) => (
               <span className="lane-tools lane-task-tools">
                 {moved !== undefined && <MoveBack moved={moved} />}
-                <Button small aria-label={`Move ${name} …`} onClick={() => onMove(name)}>
-                  Move …
+                <Button small aria-label={`Move ${name}…`} onClick={() => onMove(name)}>
+                  Move…
                 </Button>
               </span>
             ),
@@ -96,19 +97,19 @@ function MoveBack({ moved: { task, declaredLane } }: { moved: Moved }) {
   return (
     <Button
       small
-      aria-label={`Move ${task} back …`}
+      aria-label={`Move ${task} back…`}
       onClick={() =>
         ask({
           title: `Move ${task} back to ${declaredLane}`,
           effect:
-            'That is where files and code say it belongs. Its jobs that have not started follow within seconds; those that run end where they are.',
-          action: 'Move it back',
+            'Files and programs declare the task in that lane. Waiting jobs follow within seconds; running jobs finish in the old lane.',
+          action: 'Move task back',
           run: (voice) => voice.moveTask(task, null),
-          done: `${task} is in lane ${declaredLane} again`,
+          done: `Moved ${task} back to lane ${declaredLane}`,
         })
       }
     >
-      Back …
+      Move back…
     </Button>
   )
 }

@@ -25,7 +25,7 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
     },
     {
       id: 'use',
-      head: 'Held',
+      head: 'In use',
       width: '20%',
       cell: ({ name, capacity, held, bytes }) => (
         <Meter
@@ -38,7 +38,7 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
     {
       id: 'held',
       phone: '150px',
-      head: 'Held of all',
+      head: 'Amount',
       width: '150px',
       align: 'right',
       cell: ({ held, capacity, bytes }) => (
@@ -63,7 +63,7 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
       cell: ({ models, lostAt }) =>
         lostAt !== null ? (
           <>
-            Gone since <Ago at={lostAt} />
+            Lost <Ago at={lostAt} />
           </>
         ) : (
           models
@@ -71,7 +71,7 @@ export function Devices({ devices }: { devices: readonly Device[] }) {
               ({ model, state, running }) =>
                 `${model} (${state === 'loaded' ? `${running} running` : state})`,
             )
-            .join(', ') || <span className="soft">nothing</span>
+            .join(', ') || <span className="soft">–</span>
         ),
     },
   ]

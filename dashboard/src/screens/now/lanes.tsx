@@ -15,7 +15,7 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
   const lines = useMemo(() => linesByLane(series), [series])
   const times = useMemo(() => series?.points.map(({ at }) => at) ?? [], [series])
   const columns: Column<Lane>[] = [
-    { ...LANE_COLUMNS.name, width: '17%' },
+    { ...LANE_COLUMNS.name, width: '16%' },
     { ...LANE_COLUMNS.use, width: '9%' },
     {
       ...LANE_COLUMNS.running,
@@ -32,13 +32,15 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
     { ...LANE_COLUMNS.oldest, width: '104px' },
     {
       id: 'why',
-      head: 'In the way',
+      head: 'Blocked by',
       phone: 'below',
-      cell: ({ enabled, reason }) => (
-        <span className="soft" title={reason ?? undefined}>
-          {enabled ? reason : 'paused'}
-        </span>
-      ),
+      cell: ({ enabled, depth, blockedBy, reason }) =>
+        // A lane that is paused blocks what comes, too: it says so beside its name already.
+        enabled && depth > 0 ? (
+          <span className="soft clamp" title={reason ?? undefined}>
+            {blockedBy}
+          </span>
+        ) : null,
     },
     {
       id: 'line',

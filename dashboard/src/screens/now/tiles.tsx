@@ -53,7 +53,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
           number={admission.active?.toLocaleString() ?? '–'}
           of={
             admission.maxActive === null
-              ? 'active, no ceiling'
+              ? 'active, no limit'
               : `of ${admission.maxActive.toLocaleString()} active`
           }
           path="/jobs"
@@ -66,8 +66,8 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
                   `${admission.scheduled.toLocaleString()}${now.more.includes('scheduled') && admission.scheduled < admission.maxScheduled ? '+' : ''} of ${admission.maxScheduled.toLocaleString()} scheduled`,
                 ]),
             ...busiestOwner(admission),
-            `${admission.refusedPerMinute.toLocaleString()} refused a minute`,
-            ...(admission.retryAfter === null ? [] : [`told to wait ${admission.retryAfter} s`]),
+            `${admission.refusedPerMinute.toLocaleString()} rejected per minute`,
+            ...(admission.retryAfter === null ? [] : [`retry after ${admission.retryAfter} s`]),
           ].join(', ')}
         >
           <Meter
@@ -87,8 +87,8 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
             ...(workers.draining > 0 ? [`${workers.draining} draining`] : []),
             ...(workers.stopping > 0 ? [`${workers.stopping} stopping`] : []),
             workers.capacity === null
-              ? `${workers.running} jobs on them`
-              : `${workers.running} of ${workers.capacity} places taken`,
+              ? count(workers.running, 'job')
+              : `${count(workers.running, 'job')}, capacity ${workers.capacity.toLocaleString()}`,
           ].join(', ')}
         >
           <Meter
@@ -103,7 +103,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
         <Tile
           title="Failures"
           number={failures(now.failedPerMinute)}
-          of="a minute"
+          of="per minute"
           path="/errors"
           search={{ span: '1h' }}
           line={lines.failed}
@@ -115,7 +115,7 @@ export function Tiles({ now, series }: { now: Now; series: Series | undefined })
           of="in the last hour"
           path="/recovery"
           line={lines.recovered}
-          foot={`${now.lateWritesLastHour} late, ${now.driftLastHour} put right`}
+          foot={`${count(now.lateWritesLastHour, 'late write')}, ${count(now.driftLastHour, 'repair')}`}
         />
       </div>
     </>

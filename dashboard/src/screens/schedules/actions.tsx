@@ -23,46 +23,46 @@ export function ScheduleButtons({ schedule }: { schedule: Schedule }) {
   if (!mayChange) return null
   const runNow = () =>
     ask({
-      title: `Run ${name} now?`,
+      title: `Run ${name} now`,
       effect: (
         <p>
-          One job of {schedule.workflow === null ? schedule.task : `workflow ${schedule.workflow}`} is
-          submitted with the schedule's input{enabled ? '' : ', though the schedule is paused'}. Its own ticks
-          come as before.
+          Submits one job of {schedule.workflow === null ? schedule.task : `workflow ${schedule.workflow}`}{' '}
+          with the schedule's input{enabled ? '' : ', although the schedule is paused'}. Regular runs are not
+          affected.
         </p>
       ),
-      action: 'Run now',
+      action: 'Submit job',
       run: async (reason) => {
         const job = await because(reason).fireSchedule(name)
         await refreshSchedules()
         go(`/jobs/${job.id}`)
-        return job.attached ? `Job #${job.id} was there already` : `Job #${job.id} is submitted`
+        return job.attached ? `Job #${job.id} already exists` : `Submitted job #${job.id}`
       },
     })
   const pause = () =>
     ask({
-      title: enabled ? `Pause ${name}?` : `Resume ${name}?`,
+      title: enabled ? `Pause schedule ${name}` : `Resume schedule ${name}`,
       effect: (
         <p>
           {enabled
-            ? 'Its ticks go by without a job until it is resumed. Jobs it has submitted go on. Files and programs do not undo this.'
-            : 'Its ticks submit jobs again, from the next on. Those that went by are not made up for.'}
+            ? 'The schedule submits no jobs until it is resumed. Jobs already submitted keep running. Files and programs do not undo the pause.'
+            : 'The schedule submits jobs again, starting with its next run. Missed runs are not made up.'}
         </p>
       ),
-      action: enabled ? 'Pause' : 'Resume',
+      action: enabled ? 'Pause schedule' : 'Resume schedule',
       run: async (reason) => {
         await because(reason).setSchedule(name, { enabled: !enabled })
         await refreshSchedules()
-        return enabled ? `${name} is paused` : `${name} is resumed`
+        return enabled ? `Paused ${name}` : `Resumed ${name}`
       },
     })
   return (
     <span className="schedule-buttons">
       <Button small aria-label={`Run now: ${name}`} onClick={runNow}>
-        Run now
+        Run now…
       </Button>
       <Button small aria-label={`${enabled ? 'Pause' : 'Resume'} ${name}`} onClick={pause}>
-        {enabled ? 'Pause' : 'Resume'}
+        {enabled ? 'Pause…' : 'Resume…'}
       </Button>
     </span>
   )

@@ -3,6 +3,7 @@ import type { Firing, Schedule } from '../../../../src/client/index.ts'
 import { because, client } from '../../connection.ts'
 import { useAsk } from '../../parts/ask.tsx'
 import { Button } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { JsonView } from '../../parts/json-view.tsx'
 import { JobLink } from '../../parts/link.tsx'
 import { Empty, Loading } from '../../parts/notes.tsx'
@@ -47,23 +48,23 @@ export function ScheduleDetails({ schedule, onClose }: { schedule: Schedule; onC
           </div>
           <div>
             <h3>
-              Next ten <span className="soft">by the clock of {schedule.timezone}</span>
+              Next 10 runs <span className="soft">({schedule.timezone})</span>
             </h3>
             <NextTicks schedule={schedule} />
           </div>
         </div>
       </Panel>
-      <Panel title="What became of its ticks" flush>
+      <Panel title="Past runs" flush>
         <Problem error={firings.error} />
         {firings.data === undefined ? (
           <Loading lines={4} />
         ) : (
           <Table
-            label={`Ticks of ${name}`}
+            label={`Past runs of ${name}`}
             columns={COLUMNS}
             rows={firings.data}
             rowKey={({ id }) => id}
-            empty={<Empty title="It has not fired yet" />}
+            empty={<Empty title="No runs yet" />}
           />
         )}
       </Panel>
@@ -87,10 +88,10 @@ function NextTicks({ schedule: { name, timezone, enabled, cron } }: { schedule: 
     hour: '2-digit',
     minute: '2-digit',
   })
-  if (data.length === 0) return <p className="soft">It never fires.</p>
+  if (data.length === 0) return <p className="soft">This schedule never runs.</p>
   return (
     <>
-      {!enabled && <p className="soft">It is paused: these go by.</p>}
+      {!enabled && <p className="soft">Paused: these runs are skipped.</p>}
       <ol className="schedule-next">
         {data.map((at) => (
           <li key={at.getTime()}>
@@ -108,16 +109,16 @@ function NextTicks({ schedule: { name, timezone, enabled, cron } }: { schedule: 
 function factsOf(schedule: Schedule): Parameters<typeof Facts>[0]['facts'] {
   const { cron, timezone, overlap, catchUp, operatorSet } = schedule
   return [
-    ['When', `${cronWords(cron)} (${timezone})`],
+    ['Runs', `${cronWords(cron)} (${timezone})`],
     ['Cron', <code key="cron">{cron}</code>],
     ['Submits', schedule.workflow === null ? (schedule.task ?? '–') : `workflow ${schedule.workflow}`],
-    ['Jobs belong to', schedule.owner],
-    ['Lane', schedule.lane ?? "the task's"],
+    ['Owner of its jobs', schedule.owner],
+    ['Lane', schedule.lane ?? 'lane of the task'],
     ['Deadline', schedule.deadlineMs === 0 ? 'None' : <Duration key="deadline" ms={schedule.deadlineMs} />],
-    ['While an earlier job runs', overlap === 'skip' ? 'The tick goes by' : 'Another is submitted'],
-    ['Made up for after an outage', catchUp === 0 ? 'Nothing' : `The last ${catchUp}`],
+    ['While a job still runs', overlap === 'skip' ? 'Skip the run' : 'Submit another job'],
+    ['Catch-up after an outage', catchUp === 0 ? 'None' : `Last ${count(catchUp, 'run')}`],
     ['Changed', <Changed key="changed" schedule={schedule} />],
-    ['Kept from files', operatorSet.length === 0 ? 'Nothing' : operatorSet.join(', ')],
+    ['Set by operators', operatorSet.length === 0 ? 'Nothing' : operatorSet.join(', ')],
   ]
 }
 
@@ -136,18 +137,22 @@ function ResetButton({ schedule: { name, declared, operatorSet }, schedule }: { 
   if (!mayChange || !declared || operatorSet.length === 0) return null
   const reset = () =>
     ask({
-      title: `Give ${name} back to its file?`,
-      effect: <p>These fields become again what files or programs say: {operatorSet.join(', ')}.</p>,
-      action: 'Give back',
+      title: `Reset schedule ${name}`,
+      effect: (
+        <p>
+          Settings changed by operators return to their values in files or programs: {operatorSet.join(', ')}.
+        </p>
+      ),
+      action: 'Reset schedule',
       run: async (reason) => {
         await because(reason).resetSchedule(name)
         await refreshSchedules()
-        return `${name} is as its file says`
+        return `Reset ${name}`
       },
     })
   return (
     <Button small onClick={reset}>
-      As in the file …
+      Reset…
     </Button>
   )
 }
@@ -155,7 +160,7 @@ function ResetButton({ schedule: { name, declared, operatorSet }, schedule }: { 
 const COLUMNS: readonly Column<Firing>[] = [
   {
     id: 'tick',
-    head: `Tick (${HERE})`,
+    head: `Time (${HERE})`,
     width: '230px',
     phone: '170px',
     cell: ({ tickAt }) => <Moment at={tickAt} />,
@@ -170,11 +175,17 @@ const COLUMNS: readonly Column<Firing>[] = [
       ) : (
         <span className="in-text">
           <JobLink id={jobId} />
-          {attached && <span className="soft"> was there already</span>}
+          {attached && <span className="soft"> (existing job)</span>}
         </span>
       ),
   },
-  { id: 'by', head: 'By', width: '18%', phone: 'below', cell: ({ askedBy }) => askedBy ?? 'the clock' },
+  {
+    id: 'by',
+    head: 'Started by',
+    width: '18%',
+    phone: 'below',
+    cell: ({ askedBy }) => askedBy ?? 'schedule',
+  },
   {
     id: 'ticks',
     head: 'Ticks',
@@ -183,5 +194,5 @@ const COLUMNS: readonly Column<Firing>[] = [
     phone: 'below',
     cell: ({ ticks }) => (ticks >= 1000 ? '1,000+' : ticks.toLocaleString()),
   },
-  { id: 'reason', head: 'Why', phone: 'below', wrap: true, cell: ({ reason }) => reason ?? '' },
+  { id: 'reason', head: 'Reason', phone: 'below', wrap: true, cell: ({ reason }) => reason ?? '' },
 ]

@@ -20,7 +20,7 @@ interface Difference {
 export function Compare({ level, job }: { level: Level; job: Job | undefined }) {
   const [other, setOther] = useState<string>()
   return (
-    <Panel title="Compared with a good one" aside={<OtherJob onChoose={setOther} />}>
+    <Panel title="Comparison with a completed job" aside={<OtherJob onChoose={setOther} />}>
       {other !== undefined && job !== undefined ? (
         <WithJob job={job} other={other} />
       ) : (
@@ -34,18 +34,18 @@ function WithFound({ level: { comparison } }: { level: Level }) {
   if (comparison === undefined)
     return (
       <p className="soft">
-        No sibling and no earlier run has completed in this place. Name another job to compare with that.
+        No sibling and no earlier run of this step has completed. Enter a job to compare with.
       </p>
     )
   const good =
-    comparison.how === 'sibling' ? `its sibling [${comparison.index}]` : 'the same place of the last good run'
+    comparison.how === 'sibling' ? `Sibling [${comparison.index}]` : 'The same step of the last completed run'
   return (
     <>
       <p className="in-text">
-        With {good}, <JobLink id={comparison.with} />:{' '}
-        {comparison.differences.length === 0 ? 'the inputs are the same.' : 'inputs differ.'}
+        {good}, <JobLink id={comparison.with} />:{' '}
+        {comparison.differences.length === 0 ? 'the inputs are equal.' : 'the inputs differ.'}
       </p>
-      <Differences label="Differences of the inputs" found={comparison.differences} more={comparison.more} />
+      <Differences label="Differences between inputs" found={comparison.differences} more={comparison.more} />
     </>
   )
 }
@@ -58,7 +58,7 @@ function WithJob({ job, other }: { job: Job; other: string }) {
   if (there === undefined)
     return error === null ? (
       <p className="soft" data-loading="">
-        Loading …
+        Loading…
       </p>
     ) : (
       <Problem error={error} />
@@ -68,17 +68,17 @@ function WithJob({ job, other }: { job: Job; other: string }) {
   return (
     <>
       <p className="in-text">
-        With {there.task} <JobLink id={there.id} />, which is {there.status}:{' '}
-        {inputs.length === 0 ? 'the inputs are the same.' : 'inputs differ.'}
+        {there.task} <JobLink id={there.id} />, {there.status}:{' '}
+        {inputs.length === 0 ? 'the inputs are equal.' : 'the inputs differ.'}
       </p>
       <Differences
-        label="Differences of the inputs"
+        label="Differences between inputs"
         found={inputs.slice(0, MOST)}
         more={inputs.length > MOST}
       />
-      {results.length > 0 && <p>Outputs differ:</p>}
+      {results.length > 0 && <p>The results differ:</p>}
       <Differences
-        label="Differences of the outputs"
+        label="Differences between results"
         found={results.slice(0, MOST)}
         more={results.length > MOST}
       />
@@ -93,43 +93,43 @@ function Differences({ label, found, more }: { label: string; found: readonly Di
       <table className="differences" aria-label={label}>
         <thead>
           <tr>
-            <th scope="col">Where</th>
-            <th scope="col">Here</th>
-            <th scope="col">There</th>
+            <th scope="col">Path</th>
+            <th scope="col">This job</th>
+            <th scope="col">Other job</th>
           </tr>
         </thead>
         <tbody>
           {found.map((each) => (
             <tr key={each.path}>
               <th scope="row">
-                <code>{each.path === '' ? 'the whole' : each.path}</code>
+                <code>{each.path === '' ? '(all)' : each.path}</code>
               </th>
-              <td data-side="here" data-label="Here">
+              <td data-side="here" data-label="This job">
                 <Value value={each.here} />
               </td>
-              <td data-side="there" data-label="There">
+              <td data-side="there" data-label="Other job">
                 <Value value={each.there} />
               </td>
             </tr>
           ))}
         </tbody>
       </table>
-      {more && <p className="soft">There are more than these.</p>}
+      {more && <p className="soft">More differences are not shown.</p>}
     </>
   )
 }
 
 /** Long values are cut: the panels below have all of them. */
 function Value({ value }: { value: unknown }) {
-  if (value === undefined) return <span className="soft">not there</span>
+  if (value === undefined) return <span className="soft">missing</span>
   const text = JSON.stringify(value)
-  return <code>{text.length > 300 ? `${text.slice(0, 300)} …` : text}</code>
+  return <code>{text.length > 300 ? `${text.slice(0, 300)}…` : text}</code>
 }
 
 function OtherJob({ onChoose }: { onChoose: (id: string | undefined) => void }) {
   const [text, setText] = useState('')
   const id = text.replace(/^#/, '')
-  const wrong = id === '' || /^[1-9]\d{0,18}$/.test(id) ? undefined : 'The number of a job'
+  const wrong = id === '' || /^[1-9]\d{0,18}$/.test(id) ? undefined : 'Enter a job ID'
   return (
     <form
       className="compare-form"
@@ -138,7 +138,7 @@ function OtherJob({ onChoose }: { onChoose: (id: string | undefined) => void }) 
         if (wrong === undefined) onChoose(id === '' ? undefined : id)
       }}
     >
-      <Field label="Another job" error={wrong}>
+      <Field label="Compare with job" error={wrong}>
         <Input
           inputMode="numeric"
           placeholder="#42"

@@ -38,19 +38,19 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
       <Compare key={level.id} level={level} job={job} />
       <div className="level-data">
         <Panel
-          title={level.kind === 'group' || level.kind === 'fanout' ? 'What it took from around it' : 'Input'}
+          title={level.kind === 'group' || level.kind === 'fanout' ? 'Values from the workflow' : 'Input'}
         >
           <JsonView value={level.input} label="Input" />
           <Sources level={level} />
         </Panel>
-        <Panel title="Output">
+        <Panel title="Result">
           <Problem error={error} />
           {job === undefined ? (
             error === null && <Loading lines={3} />
           ) : job.status === 'completed' ? (
-            <JsonView value={job.result} label="Output" />
+            <JsonView value={job.result} label="Result" />
           ) : (
-            <p className="soft">There is none: it ended as {job.status}.</p>
+            <p className="soft">No result: the job is {job.status}.</p>
           )}
         </Panel>
       </div>
@@ -63,7 +63,7 @@ function Sources({ level: { sources = [] } }: { level: Level }) {
   if (sources.length === 0) return null
   return (
     <p className="in-text">
-      Made from the results of{' '}
+      Built from the results of{' '}
       {sources.map(({ step, id }, at) => (
         <span key={step}>
           {at > 0 && ', '}
@@ -83,7 +83,7 @@ function About({ level }: { level: Level }) {
         {kindWord(level)} {level.task}
       </span>
       <JobLink id={level.id} />
-      {level.kind !== null && <To path={`/workflows/${level.id}`}>its steps</To>}
+      {level.kind !== null && <To path={`/workflows/${level.id}`}>Show steps</To>}
       {startedAt !== null && (
         <span>
           started <Moment at={startedAt} />

@@ -30,13 +30,13 @@ export function RunAgain({
   const theirs = submittedBy !== undefined && (submittedBy === session.name || may('workers:manage'))
   if (!theirs || !may('jobs:submit')) return null
   if (!hasEnded(levels.at(-1)!))
-    return <span className="soft">It can run again once the whole has ended.</span>
+    return <span className="soft">You can rerun this step once the whole workflow has ended.</span>
   const away = () => go(levels.length === 1 ? `/jobs/${root}` : `/workflows/${root}`)
   if (parent !== undefined && parent.kind !== 'fanout')
     return (
       <>
         <Button kind="primary" small onClick={() => setOpen(true)}>
-          Run again from here …
+          Rerun from here…
         </Button>
         {open && (
           <RerunDialog
@@ -55,8 +55,8 @@ export function RunAgain({
       title: `Retry ${name}`,
       effect:
         level.kind === null
-          ? 'It runs again with the same input, and so does everything above it. Its history stays.'
-          : 'What failed in it runs again, with what follows from that. What has completed is kept.',
+          ? 'The job runs again with the same input, and everything above it is evaluated again. Its history is kept.'
+          : 'Failed steps run again, and so do the steps that depend on them. Completed steps are kept.',
       action: 'Retry',
       run: async (reason) => {
         const voice = because(reason)
@@ -68,7 +68,7 @@ export function RunAgain({
     })
   return (
     <Button kind="primary" small onClick={retry}>
-      {level.kind === null ? 'Run it again …' : 'Retry what failed …'}
+      {level.kind === null ? 'Retry job…' : 'Retry failed steps…'}
     </Button>
   )
 }

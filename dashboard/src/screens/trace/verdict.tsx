@@ -12,7 +12,7 @@ export function Verdict({ level }: { level: Level }) {
     return (
       <div className="verdict">
         <p className="soft">{stepWords(steps)}</p>
-        <Table label="What became of its steps" columns={COLUMNS} rows={steps} rowKey={({ step }) => step} />
+        <Table label="Steps" columns={COLUMNS} rows={steps} rowKey={({ step }) => step} />
       </div>
     )
   if (counts === undefined) return null
@@ -23,11 +23,11 @@ export function Verdict({ level }: { level: Level }) {
       {failedAt !== undefined && failedAt.length > 0 && (
         <>
           {' '}
-          {counts.failed > failedAt.length ? 'The first that failed' : 'Failed'}:{' '}
+          {counts.failed > failedAt.length ? 'First failures' : 'Failed'}:{' '}
           {failedAt.map((place) => `[${place}]`).join(', ')}.
         </>
       )}{' '}
-      <To path={`/workflows/${level.id}`}>See all</To>
+      <To path={`/workflows/${level.id}`}>Show all</To>
     </p>
   )
 }
@@ -35,8 +35,8 @@ export function Verdict({ level }: { level: Level }) {
 function stepWords(steps: readonly Step[]): string {
   const failed = steps.filter(({ status, handled }) => status === 'failed' && !handled)
   const names = failed.map(({ step }) => step).join(', ')
-  if (failed.length === 0) return 'Every failure in it was made up for by another step.'
-  return `It failed because of ${names}: no step has made up for that.`
+  if (failed.length === 0) return 'Other steps handled every failure.'
+  return `Failed because of ${names}. No step handles that failure.`
 }
 
 const COLUMNS: readonly Column<Step>[] = [
@@ -46,11 +46,11 @@ const COLUMNS: readonly Column<Step>[] = [
     width: '30%',
     cell: ({ step, id }) => (id === null ? step : <JobLink id={id}>{step}</JobLink>),
   },
-  { id: 'state', head: 'Ended', width: '130px', cell: ({ status }) => <StateBadge state={status} /> },
+  { id: 'state', head: 'State', width: '130px', cell: ({ status }) => <StateBadge state={status} /> },
   {
     id: 'why',
-    head: 'Why',
+    head: 'Error',
     wrap: true,
-    cell: ({ why, handled }) => `${why ?? ''}${handled ? ' (made up for by another step)' : ''}`,
+    cell: ({ why, handled }) => `${why ?? ''}${handled ? ' (handled by another step)' : ''}`,
   },
 ]

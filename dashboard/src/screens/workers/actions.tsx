@@ -12,21 +12,21 @@ const WORDS: Readonly<Record<Action, { title: string; effect: string; action: st
   drain: {
     title: 'Drain',
     effect:
-      'It takes nothing new. What runs there goes on to its end, and it stays until it is told to stop.',
-    action: 'Drain',
-    done: 'drains',
+      'The worker takes no new jobs. Running jobs finish, and the worker stays alive until you stop it.',
+    action: 'Drain worker',
+    done: 'is draining',
   },
   undrain: {
     title: 'Undrain',
-    effect: 'It takes jobs again, from the next look on.',
-    action: 'Undrain',
+    effect: 'The worker takes jobs again, from its next poll on.',
+    action: 'Undrain worker',
     done: 'takes jobs again',
   },
   stop: {
     title: 'Stop',
     effect:
-      'It takes nothing new and ends. What runs may finish within its grace; the rest is handed back and runs elsewhere, which costs no attempt.',
-    action: 'Stop',
+      'The worker takes no new jobs and exits. Running jobs may finish within its grace period; the rest are requeued, which costs no attempt.',
+    action: 'Stop worker',
     done: 'was asked to stop',
   },
 }
@@ -40,18 +40,20 @@ export function useWorkerActions(workers: readonly StatusWorker[]): WorkerAction
       const named = workers.filter((each) => each.name === name)
       const running = named.reduce((sum, each) => sum + each.running, 0)
       ask({
-        title: `${title} worker ${name}?`,
+        title: `${title} worker ${name}`,
         effect: (
           <>
             <p>{effect}</p>
             {action !== 'undrain' && (
               <p>
                 {running === 0
-                  ? 'Nothing runs there now.'
-                  : `${count(running, 'job runs', 'jobs run')} there now.`}
+                  ? 'No jobs are running on it.'
+                  : `${count(running, 'job is', 'jobs are')} running on it.`}
               </p>
             )}
-            {named.length > 1 && <p>{named.length} workers have this name: all of them are told.</p>}
+            {named.length > 1 && (
+              <p>{named.length} workers have this name. The action applies to all of them.</p>
+            )}
           </>
         ),
         count: named.length,
@@ -81,12 +83,12 @@ export function WorkerButtons({ worker, act }: { worker: StatusWorker; act: Work
           aria-label={`${draining ? 'Undrain' : 'Drain'} ${name}`}
           onClick={() => act(draining ? 'undrain' : 'drain', worker)}
         >
-          {draining ? 'Undrain' : 'Drain'}
+          {draining ? 'Undrain…' : 'Drain…'}
         </Button>
       )}
       {!stopping && (
         <Button small kind="danger" aria-label={`Stop ${name}`} onClick={() => act('stop', worker)}>
-          Stop
+          Stop…
         </Button>
       )}
     </span>

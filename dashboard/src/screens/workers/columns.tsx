@@ -18,7 +18,7 @@ export function workerColumns(
     {
       id: 'name',
       head: 'Worker',
-      width: pools || labelled ? '17%' : '24%',
+      width: pools || labelled ? '15%' : '22%',
       cell: ({ name, host }) => (
         <span title={`${name} on ${host}`}>
           {name}
@@ -31,7 +31,7 @@ export function workerColumns(
           {
             id: 'pool',
             head: 'Pool',
-            width: '10%',
+            width: '9%',
             phone: 'below',
             cell: ({ pool }: StatusWorker) => pool ?? '',
           },
@@ -40,12 +40,12 @@ export function workerColumns(
     { id: 'state', head: 'State', width: '116px', cell: (worker) => <WorkerState worker={worker} /> },
     {
       id: 'slots',
-      head: 'Places',
+      head: 'Capacity',
       width: '108px',
       cell: ({ name, running, capacity }) => (
         <span className="worker-slots">
           <Meter
-            label={`Places of ${name}`}
+            label={`Capacity of ${name}`}
             limit={capacity === 0 ? null : capacity}
             parts={[{ label: 'running', value: running, tone: 'running' }]}
           />
@@ -56,7 +56,7 @@ export function workerColumns(
         </span>
       ),
     },
-    { id: 'jobs', head: 'Runs', phone: 'below', cell: ({ jobs }) => <CurrentJobs jobs={jobs} /> },
+    { id: 'jobs', head: 'Jobs', phone: 'below', wrap: true, cell: ({ jobs }) => <CurrentJobs jobs={jobs} /> },
     {
       id: 'heard',
       head: 'Heartbeat',
@@ -98,7 +98,7 @@ export function workerColumns(
     {
       id: 'actions',
       head: <span className="hidden-visually">Actions</span>,
-      width: '196px',
+      width: '200px',
       align: 'right',
       phone: 'below',
       cell: (worker) => <WorkerButtons worker={worker} act={act} />,
@@ -108,9 +108,9 @@ export function workerColumns(
 
 function CurrentJobs({ jobs }: { jobs: StatusWorker['jobs'] }) {
   const [first, ...rest] = jobs
-  if (first === undefined) return <span className="soft">nothing</span>
+  if (first === undefined) return <span className="soft">–</span>
   return (
-    <span className="in-text">
+    <span className="in-text clamp">
       <JobLink id={first.id} /> {first.task}
       {rest.length > 0 && <span className="soft"> and {rest.length.toLocaleString()} more</span>}
     </span>

@@ -23,8 +23,8 @@ export function DecisionDetails({ decision, onClose }: { decision: Decision; onC
       <Facts
         facts={[
           ['Decided', <Moment key="at" at={decision.decidedAt} />],
-          ['By', decision.decidedBy],
-          ['Why', reason],
+          ['Decided by', decision.decidedBy],
+          ['Reason', reason],
           ...(decision.started === null ? [] : ([['Started', count(decision.started, 'worker')]] as const)),
           ...(decision.dueAt === null ? [] : ([['Due', <Moment key="due" at={decision.dueAt} />]] as const)),
           ...(decision.endedAt === null
@@ -36,11 +36,11 @@ export function DecisionDetails({ decision, onClose }: { decision: Decision; onC
       />
       <div className="worker-jobs">
         <Table
-          label="Workers that came"
+          label="Workers started"
           columns={COLUMNS}
           rows={workers}
           rowKey={({ id }) => id}
-          empty={<Empty title="No worker has come for it" />}
+          empty={<Empty title="No worker has started yet" />}
         />
       </div>
     </Panel>
@@ -51,7 +51,7 @@ const COLUMNS: readonly Column<Comer>[] = [
   { id: 'name', head: 'Worker', width: '26%', wrap: true, cell: ({ name }) => name },
   {
     id: 'came',
-    head: 'Came',
+    head: 'Arrived',
     width: '130px',
     phone: '92px',
     cell: ({ arrivedAt }) => <Moment at={arrivedAt} />,
@@ -66,11 +66,11 @@ const COLUMNS: readonly Column<Comer>[] = [
   },
   {
     id: 'left',
-    head: 'Left',
+    head: 'Ended',
     width: '130px',
     phone: 'below',
     cell: ({ endedAt }) =>
-      endedAt === null ? <span className="soft">it is there</span> : <Moment at={endedAt} />,
+      endedAt === null ? <span className="soft">running</span> : <Moment at={endedAt} />,
   },
-  { id: 'why', head: 'Why it left', phone: 'below', wrap: true, cell: ({ endedWhy }) => endedWhy ?? '' },
+  { id: 'why', head: 'Reason', phone: 'below', wrap: true, cell: ({ endedWhy }) => endedWhy ?? '' },
 ]

@@ -31,7 +31,7 @@ export function FleetPanels() {
       <Panel title="Pools" flush>
         <Table label="Pools" columns={POOLS} rows={data.pools} rowKey={({ name }) => name} />
       </Panel>
-      <Panel title="Decisions of the provisioner" flush>
+      <Panel title="Scaling decisions" flush>
         <Table
           label="Decisions"
           columns={DECISIONS}
@@ -39,7 +39,9 @@ export function FleetPanels() {
           rowKey={({ id }) => id}
           onOpen={({ id }) => change({ decision: id === search.decision ? undefined : id })}
           empty={
-            <Empty title="No worker was asked for yet">One is when jobs wait that nobody can take.</Empty>
+            <Empty title="No workers requested yet">
+              Workers are requested when no live worker can take a waiting job.
+            </Empty>
           }
         />
       </Panel>
@@ -91,39 +93,39 @@ const POOLS: readonly Column<Pool>[] = [
   },
   {
     id: 'idle',
-    head: 'Idle ones leave after',
+    head: 'Idle timeout',
     width: '160px',
     phone: 'below',
     cell: ({ idleMs }) => (idleMs === null ? 'never' : <Duration ms={idleMs} />),
   },
   {
     id: 'totals',
-    head: 'So far',
+    head: 'Totals',
     width: '26%',
     phone: 'below',
     wrap: true,
     cell: ({ requests, arrived, failed }) =>
-      `${count(requests, 'request')}, ${count(arrived, 'worker')} came, ${failed.toLocaleString()} in vain`,
+      `${count(requests, 'request')}, ${count(arrived, 'worker')} started, ${failed.toLocaleString()} failed`,
   },
 ]
 
 const OUTCOMES: Readonly<Record<NonNullable<Decision['outcome']>, string>> = {
-  arrived: '✓ Came',
-  expired: '✕ None came in time',
-  failed: '✕ None was started',
-  returned: '✓ Stayed',
+  arrived: '✓ Started',
+  expired: '✕ Timed out',
+  failed: '✕ Failed',
+  returned: '✓ Kept',
 }
 
 const DECISIONS: readonly Column<Decision>[] = [
-  { id: 'at', head: 'When', width: '110px', phone: '86px', cell: ({ decidedAt }) => <Ago at={decidedAt} /> },
+  { id: 'at', head: 'Time', width: '110px', phone: '86px', cell: ({ decidedAt }) => <Ago at={decidedAt} /> },
   { id: 'pool', head: 'Pool', width: '12%', phone: 'below', cell: ({ pool }) => pool },
   {
     id: 'what',
-    head: 'What',
+    head: 'Action',
     width: '130px',
     cell: ({ action, count: many }) => `${action === 'start' ? 'start' : 'undrain'} ${many.toLocaleString()}`,
   },
-  { id: 'reason', head: 'Why', wrap: true, cell: ({ reason }) => reason },
+  { id: 'reason', head: 'Reason', wrap: true, cell: ({ reason }) => reason },
   {
     id: 'outcome',
     head: 'Outcome',
@@ -133,7 +135,7 @@ const DECISIONS: readonly Column<Decision>[] = [
     cell: ({ outcome, endedWhy, failures, dueAt, workers, count: many }) =>
       outcome === null ? (
         <>
-          on its way{dueAt !== null && ', due '}
+          starting{dueAt !== null && ', due '}
           {dueAt !== null && <Ago at={dueAt} />}
         </>
       ) : (
@@ -143,10 +145,10 @@ const DECISIONS: readonly Column<Decision>[] = [
             .trim()}
         >
           {outcome === 'arrived' && workers.length < many
-            ? `✓ ${workers.length.toLocaleString()} of ${many.toLocaleString()} came`
+            ? `✓ ${workers.length.toLocaleString()} of ${many.toLocaleString()} started`
             : OUTCOMES[outcome]}
-          {outcome === 'arrived' && <span className="soft">, {count(doneBy(workers), 'job')} done</span>}
-          {outcome === 'arrived' && failures.length > 0 && <span className="soft">; of the others</span>}
+          {outcome === 'arrived' && <span className="soft">, {count(doneBy(workers), 'job')} run</span>}
+          {outcome === 'arrived' && failures.length > 0 && <span className="soft">; others failed</span>}
           <InVain why={failures[0]?.message ?? (outcome === 'arrived' ? null : endedWhy)} />
         </span>
       ),
@@ -154,7 +156,7 @@ const DECISIONS: readonly Column<Decision>[] = [
 ]
 
 function did({ name, done }: Decision['workers'][number]): string {
-  return `${name}: ${count(done, 'job')} done`
+  return `${name}: ${count(done, 'job')} run`
 }
 
 function doneBy(workers: Decision['workers']): number {

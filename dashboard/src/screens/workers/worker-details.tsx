@@ -14,13 +14,13 @@ const COLUMNS: readonly Column<Current>[] = [
   { id: 'id', head: 'Job', width: '90px', cell: ({ id }) => <JobLink id={id} /> },
   { id: 'task', head: 'Task', width: '26%', cell: ({ task }) => task },
   { id: 'lane', head: 'Lane', width: '18%', phone: 'below', cell: ({ lane }) => lane },
-  { id: 'since', head: 'Runs for', width: '90px', cell: ({ startedAt }) => <Since at={startedAt} /> },
+  { id: 'since', head: 'Running for', width: '90px', cell: ({ startedAt }) => <Since at={startedAt} /> },
   {
     id: 'progress',
     head: 'Progress',
     cell: ({ progress, message, cancelling }) =>
       [
-        ...(cancelling ? ['asked to stop'] : []),
+        ...(cancelling ? ['cancelling'] : []),
         ...(progress === null ? [] : [`${Math.round(progress * 100)} %`]),
         ...(message === null ? [] : [message]),
       ].join(', ') || <span className="soft">–</span>,
@@ -57,7 +57,7 @@ export function WorkerDetails({
           ...(worker.broken === null ? [] : ([['Cannot start jobs', worker.broken]] as const)),
           ...(worker.withdrawn.length === 0
             ? []
-            : ([['Cannot start', <Withdrawn key="withdrawn" worker={worker} />]] as const)),
+            : ([['Tasks it cannot start', <Withdrawn key="withdrawn" worker={worker} />]] as const)),
           ['Heartbeat', <Ago key="seen" at={worker.seenAt} />],
           ['Started', <Ago key="started" at={worker.startedAt} />],
           ['Host and process', `${worker.host}, ${worker.pid}`],
@@ -74,7 +74,7 @@ export function WorkerDetails({
           columns={COLUMNS}
           rows={worker.jobs}
           rowKey={({ id }) => id}
-          empty={<Empty title="It runs nothing now" />}
+          empty={<Empty title="No running jobs" />}
         />
       </div>
     </Panel>
@@ -85,7 +85,7 @@ export function WorkerDetails({
 function Withdrawn({ worker }: { worker: StatusWorker }) {
   return worker.withdrawn.map(({ task, why, retryAt }) => (
     <p key={task}>
-      {task}: {why}; tries again <Ago at={retryAt} />
+      {task}: {why}; next attempt <Ago at={retryAt} />
     </p>
   ))
 }

@@ -52,7 +52,7 @@ export function ChildList({
   return (
     <div className="children">
       <div className="children-bar">
-        <Field label="Children">
+        <Field label="State">
           <Select value={status} onChange={(event) => onStatus(event.target.value as ChildStatus)}>
             {CHILD_STATUSES.map((each) => (
               <option key={each} value={each}>
@@ -65,7 +65,7 @@ export function ChildList({
           <p>
             of {stretch.from.toLocaleString()} to {stretch.to.toLocaleString()}{' '}
             <Button small onClick={onWhole}>
-              Show all places
+              Show all children
             </Button>
           </p>
         )}
@@ -79,7 +79,7 @@ export function ChildList({
         onOpen={(child) => go(pathOf(child))}
         empty={
           <p className="children-none soft" data-loading={data === undefined ? '' : undefined}>
-            {data === undefined ? 'Loading …' : 'There are none.'}
+            {data === undefined ? 'Loading…' : 'No matching children.'}
           </p>
         }
       />
@@ -99,7 +99,7 @@ function pathOf({ id, kind }: GraphNode): string {
 const COLUMNS: readonly Column<GraphNode>[] = [
   {
     id: 'index',
-    head: 'Place',
+    head: 'Index',
     width: '90px',
     phone: '72px',
     cell: (child) => <To path={pathOf(child)}>[{child.index}]</To>,
@@ -122,13 +122,13 @@ const COLUMNS: readonly Column<GraphNode>[] = [
   },
   {
     id: 'error',
-    head: 'Error',
+    head: 'Error or message',
     phone: 'below',
     cell: ({ id, error, message }) =>
       error === null ? (
         (message ?? '')
       ) : (
-        <To path={`/trace/${id}`} title="Follow it back">
+        <To path={`/trace/${id}`} title="Trace the failure">
           {error}
         </To>
       ),

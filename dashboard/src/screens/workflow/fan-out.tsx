@@ -29,8 +29,8 @@ export function FanOut({
   const [status, setStatus] = useState<ChildStatus>((job.counts?.failed ?? 0) > 0 ? 'failed' : 'all')
   const { data: strip, error } = useStrip(job)
   if (job.counts === undefined)
-    return <p className="soft">It has not begun: its list is not worked out yet.</p>
-  if (job.counts.total === 0) return <p className="soft">Its list was empty: there was nothing to do.</p>
+    return <p className="soft">Not started yet. The list of items is not known.</p>
+  if (job.counts.total === 0) return <p className="soft">The list of items was empty.</p>
   const shown = strip?.buckets.find((each) => each.from === from)
   return (
     <div className="fan-out">

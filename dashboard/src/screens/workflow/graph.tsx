@@ -86,16 +86,16 @@ export function StepGraph({
           preventScrolling={false}
           onlyRenderVisibleElements={steps.length > 100}
           attributionPosition="bottom-right"
-          aria-label="Steps of the workflow and what they need"
+          aria-label="Steps of the workflow and their dependencies"
         >
           <Background gap={20} />
           <Controls showInteractive={false} orientation="horizontal" position="bottom-left" />
         </ReactFlow>
       </div>
       <p className="graph-legend" aria-hidden="true">
-        <span className="legend-critical">what the whole waited for</span>
+        <span className="legend-critical">critical path</span>
         {steps.some(({ on }) => on !== 'success') && (
-          <span className="legend-other">on failure, or always</span>
+          <span className="legend-other">runs on failure, or always</span>
         )}
       </p>
     </>

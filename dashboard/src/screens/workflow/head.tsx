@@ -33,31 +33,31 @@ export function WorkflowHead({ graph }: { graph: Graph }) {
       >
         {job.status === 'failed' && (
           <To path={`/trace/${job.id}`} className="button">
-            Follow the failure back
+            Trace failure
           </To>
         )}
         {stuck && rights.mayRetry && (
           <Button kind="primary" onClick={act.retryFailed}>
-            Retry what failed …
+            Retry failed steps…
           </Button>
         )}
         {rights.mayCancel && (
           <Button kind="danger" onClick={act.cancel}>
-            Cancel …
+            Cancel…
           </Button>
         )}
         <To path={`/jobs/${job.id}`} className="button">
-          Its job
+          Job details
         </To>
       </PageHead>
-      {graph.superseded && <Note>This is history: what it is part of was run again, and this with it.</Note>}
+      {graph.superseded && <Note>A rerun has replaced this part of the workflow.</Note>}
     </>
   )
 }
 
 function Crumbs({ path, name }: { path: Graph['path']; name: string }) {
   return (
-    <nav className="crumbs" aria-label="Where this is in the workflow">
+    <nav className="crumbs" aria-label="Path in the workflow">
       <ol>
         {path.map((each, at) => (
           <li key={each.id}>
@@ -114,10 +114,10 @@ function useActions({ job }: Graph) {
   return {
     retryFailed: () =>
       ask({
-        title: `Retry what failed in ${name}`,
+        title: `Retry failed steps of ${name}`,
         effect:
-          'What failed or was cancelled below it runs again, with what follows from that and everything above it. What has completed is kept.',
-        action: 'Retry',
+          'Failed and cancelled steps run again, and so do the steps that depend on them. Completed steps are kept.',
+        action: 'Retry steps',
         run: async (reason) => {
           const { jobs } = await because(reason).retry(job.id, { failed: true })
           await changed()
@@ -127,13 +127,13 @@ function useActions({ job }: Graph) {
     cancel: () =>
       ask({
         title: `Cancel ${name}`,
-        effect: 'What waits below it never starts; what runs is asked to stop. What is done stays done.',
-        action: 'Cancel it',
+        effect: 'Waiting steps never start. Running steps are asked to stop. Completed steps are kept.',
+        action: 'Cancel workflow',
         danger: true,
         run: async (reason) => {
           await because(reason).cancel(job.id, reason === '' ? undefined : reason)
           await changed()
-          return `${name} is being cancelled`
+          return `Cancelling ${name}`
         },
       }),
   }

@@ -58,11 +58,11 @@ export function HeatStrip({
         className="strip-columns"
         role="slider"
         tabIndex={0}
-        aria-label="Children by place"
+        aria-label="Children by index"
         aria-valuemin={0}
         aria-valuemax={Math.max(0, strip.total - 1)}
         aria-valuenow={bucket?.from ?? 0}
-        aria-valuetext={bucket === undefined ? 'none chosen' : bucketWords(bucket)}
+        aria-valuetext={bucket === undefined ? 'none selected' : bucketWords(bucket)}
         onKeyDown={pressed}
         onBlur={() => setCursor(undefined)}
         onPointerLeave={() => setCursor(undefined)}

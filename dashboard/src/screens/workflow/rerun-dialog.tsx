@@ -4,6 +4,7 @@ import { because, client, queries } from '../../connection.ts'
 import { Button } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { Dialog } from '../../parts/dialog.tsx'
+import { formatJson } from '../../parts/fold-json.ts'
 import { JsonField, jsonMistake } from '../../parts/json-field.tsx'
 import { Loading, Note } from '../../parts/notes.tsx'
 import { Problem } from '../../parts/problem.tsx'
@@ -37,14 +38,14 @@ export function RerunDialog({
     enabled: editable,
   })
   return (
-    <Dialog title={`Run again from ${step.name}`} wide={editable} onClose={onClose}>
+    <Dialog title={`Rerun from ${step.name}`} wide={editable} onClose={onClose}>
       <Problem error={error} />
       {editable && job === undefined && error === null && <Loading lines={6} />}
       {(!editable || job !== undefined) && (
         <Form
           workflow={workflow}
           step={step}
-          input={editable ? JSON.stringify(job?.input ?? null, null, 2) : undefined}
+          input={editable ? formatJson(job?.input ?? null) : undefined}
           onClose={onClose}
           onDone={onDone}
         />
@@ -78,7 +79,7 @@ function Form({
         ...(edited && { input: JSON.parse(text) as unknown }),
       }),
     onSuccess: async ({ jobs, superseded }) => {
-      const put = superseded === 0 ? '' : `, ${superseded.toLocaleString()} put aside as history`
+      const put = superseded === 0 ? '' : `, ${count(superseded, 'earlier job')} kept as history`
       tell(`${count(jobs, 'job runs', 'jobs run')} again${put}`)
       onClose()
       onDone?.()
@@ -94,16 +95,16 @@ function Form({
       }}
     >
       <Note>
-        The step <strong>{step.name}</strong> runs again, and so does every step that comes after it and
-        everything above it. What has completed before it is kept; what is replaced stays as history.
+        Reruns the step <strong>{step.name}</strong> and every step that depends on it. Earlier completed
+        steps are kept. Replaced jobs are kept as history.
       </Note>
       {input !== undefined && (
         <JsonField
           label="Input"
           hint={
             edited
-              ? 'The step gets this instead of what the workflow made for it.'
-              : 'JSON. Unchanged: the workflow makes it anew.'
+              ? 'The step gets this input instead of the one that the workflow computes.'
+              : 'JSON. If unchanged, the workflow computes the input again.'
           }
           rows={12}
           value={text}
@@ -113,9 +114,9 @@ function Form({
       <ReasonField value={reason} onChange={setReason} />
       <Problem error={error} />
       <div className="dialog-foot">
-        <Button onClick={onClose}>Keep as it is</Button>
+        <Button onClick={onClose}>Back</Button>
         <Button type="submit" kind="primary" disabled={isPending || wrong !== undefined}>
-          {edited ? 'Run again with this input' : 'Run again'}
+          {edited ? 'Rerun with this input' : 'Rerun'}
         </Button>
       </div>
     </form>

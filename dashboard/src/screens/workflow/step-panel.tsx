@@ -21,7 +21,7 @@ export function StepPanel({
   return (
     <Panel title={<StepTitle step={step} />} aside={<Ways step={step} onRetry={onRetry} />}>
       {job === undefined ? (
-        <p className="soft">The run has not come to it{waitsFor(step)}.</p>
+        <p className="soft">Not reached{waitsFor(step)}.</p>
       ) : (
         <>
           {job.error !== null && <LongText text={job.error} label={`Error of ${step.step}`} />}
@@ -34,7 +34,7 @@ export function StepPanel({
 }
 
 function waitsFor({ needs, when }: GraphStep): string {
-  const after = needs.length === 0 ? '' : `: it comes after ${needs.join(', ')}`
+  const after = needs.length === 0 ? '' : `: runs after ${needs.join(', ')}`
   return when === null ? after : `${after}${after === '' ? ':' : ','} if ${when}`
 }
 
@@ -52,12 +52,14 @@ function Ways({ step, onRetry }: { step: GraphStep; onRetry: ((step: GraphStep) 
   const opens = kind !== 'task' && job.startedAt !== null
   return (
     <span className="step-ways">
-      {opens && <To path={`/workflows/${job.id}`}>{kind === 'fanout' ? 'All children' : 'Look inside'}</To>}
-      {job.status === 'failed' && <To path={`/trace/${job.id}`}>Follow it back</To>}
+      {opens && (
+        <To path={`/workflows/${job.id}`}>{kind === 'fanout' ? 'Show all children' : 'Show steps'}</To>
+      )}
+      {job.status === 'failed' && <To path={`/trace/${job.id}`}>Trace failure</To>}
       <JobLink id={job.id}>Job #{job.id}</JobLink>
       {onRetry !== undefined && hasEnded(job) && (
         <Button small onClick={() => onRetry(step)}>
-          Run again from here …
+          Rerun from here…
         </Button>
       )}
     </span>
@@ -71,24 +73,21 @@ function StepFacts({ step }: { step: GraphStep }) {
   return (
     <Facts
       facts={[
-        [
-          'Runs',
-          kind === 'group' ? 'a group' : kind === 'fanout' ? `${runs ?? 'a group'}, for each item` : runs,
-        ],
-        ['After', needs.length === 0 ? 'nothing: it starts first' : `${needs.join(', ')}${afterWords(on)}`],
+        ['Runs', kind === 'group' ? 'group' : kind === 'fanout' ? `${runs ?? 'group'}, once per item` : runs],
+        ['After', needs.length === 0 ? '– (first step)' : `${needs.join(', ')}${afterWords(on)}`],
         ...(when === null ? [] : ([['If', <code key="when">{when}</code>]] as const)),
         ['Started', <Moment key="started" at={startedAt} />],
         [
-          finishedAt === null ? 'For' : 'Took',
+          finishedAt === null ? 'Running for' : 'Duration',
           <Took key="took" startedAt={startedAt} finishedAt={finishedAt} />,
         ],
         ...(kind === 'task' ? ([['Attempts', job.attempt]] as const) : []),
-        ...(job.message === null ? [] : ([['Says', job.message]] as const)),
+        ...(job.message === null ? [] : ([['Message', job.message]] as const)),
       ]}
     />
   )
 }
 
 function afterWords(on: GraphStep['on']): string {
-  return on === 'success' ? '' : on === 'failure' ? ', when one has failed' : ', however they end'
+  return on === 'success' ? '' : on === 'failure' ? ', if one of them fails' : ', in any case'
 }

@@ -76,7 +76,7 @@ function Rows({
     event.preventDefault()
   }
   return (
-    <div className="tree" role="tree" aria-label="Everything below this job" ref={box} onKeyDown={pressed}>
+    <div className="tree" role="tree" aria-label="Jobs of this workflow" ref={box} onKeyDown={pressed}>
       {rows.map((row) => {
         const own = { current: nodes[at] === row, onFocus: () => setCurrent(row.key) }
         if (row.node !== undefined)
@@ -89,7 +89,7 @@ function Rows({
             style={{ paddingLeft: indent(row.level) }}
             data-loading={row.hidden === undefined ? '' : undefined}
           >
-            {row.hidden === undefined ? 'Loading …' : <Hidden row={row} />}
+            {row.hidden === undefined ? 'Loading…' : <Hidden row={row} />}
           </p>
         )
       })}
@@ -100,7 +100,7 @@ function Rows({
 function Hidden({ row: { hidden, parent } }: { row: TreeRow }) {
   return (
     <>
-      and {hidden?.toLocaleString()} more: <To path={`/workflows/${parent}`}>see all</To>
+      {hidden?.toLocaleString()} more: <To path={`/workflows/${parent}`}>show all</To>
     </>
   )
 }

@@ -55,8 +55,8 @@ export function WaterfallView({ id }: { id: string }) {
         </p>
       )}
       <p className="fall-foot">
-        {durationWords(data.until.getTime() - data.since.getTime())} in all. Framed: what the whole waited
-        for. Thin: the job waited, for a slot, for a place in the window, or for another attempt.
+        {durationWords(data.until.getTime() - data.since.getTime())} in total. Framed: critical path. Thin:
+        waiting for a slot, for the window of a fan-out, or for a retry.
       </p>
     </div>
   )
@@ -99,7 +99,7 @@ function Fall({
             type="button"
             className="tree-toggle"
             aria-expanded={open}
-            aria-label={`What is below ${name}`}
+            aria-label={`Children of ${name}`}
             onClick={() => onToggle(!open)}
           >
             {open ? '▾' : '▸'}
@@ -107,7 +107,7 @@ function Fall({
         )}
         <StateBadge state={status} quiet />
         <To path={span.kind === null ? `/jobs/${span.id}` : `/workflows/${span.id}`}>{name}</To>
-        {span.critical && <span className="hidden-visually">, the whole waited for it</span>}
+        {span.critical && <span className="hidden-visually">, on the critical path</span>}
       </span>
       <span className="fall-bar" title={barWords(span)}>
         <span className="fall-wait" style={barOf(whole, submittedAt, began)} />
@@ -138,7 +138,7 @@ function StillToCome({ toCome: { depth, steps, more } }: { toCome: ToCome }) {
           <span className="fall-took" />
         </li>
       ))}
-      {more > 0 && <li className="fall-more soft">and {more.toLocaleString()} more that are not reached</li>}
+      {more > 0 && <li className="fall-more soft">{more.toLocaleString()} more steps not reached</li>}
     </>
   )
 }
@@ -148,9 +148,9 @@ function indentOf(depth: number): string {
 }
 
 function barWords({ submittedAt, startedAt, finishedAt }: Span): string {
-  if (startedAt === null) return 'It has not started'
+  if (startedAt === null) return 'Not started'
   const waited = `Waited ${durationWords(startedAt.getTime() - submittedAt.getTime())}`
-  if (finishedAt === null) return `${waited}, still runs`
+  if (finishedAt === null) return `${waited}, still running`
   return `${waited}, took ${durationWords(finishedAt.getTime() - startedAt.getTime())}`
 }
 

@@ -2,6 +2,7 @@ import { useMutation } from '@tanstack/react-query'
 import { type KeyboardEvent, type PointerEvent, useEffect, useRef, useState } from 'react'
 import { client, queries } from '../../connection.ts'
 import { Button, Field, Input } from '../../parts/controls.tsx'
+import { count } from '../../parts/count.ts'
 import { Problem } from '../../parts/problem.tsx'
 import { hasEnded } from '../../parts/state-badge.tsx'
 import type { GraphNode } from './use-workflow.ts'
@@ -18,12 +19,12 @@ const MOST_CELLS = 100
  */
 export function WindowControl({ job, mayResize }: { job: GraphNode; mayResize: boolean }) {
   const { counts } = job
-  if (counts === undefined) return <p className="soft">It has not begun and has no window yet.</p>
+  if (counts === undefined) return <p className="soft">Not started yet: no window.</p>
   if (counts.window === null)
     return (
       <p className="soft">
-        It has no window: {counts.inFlight.toLocaleString()} children are in flight, and the lanes of their
-        tasks are the only bound.
+        No window: {count(counts.inFlight, 'child is', 'children are')} in flight. Only the lanes of their
+        tasks limit them.
       </p>
     )
   return <Resizable job={job} counts={counts} window={counts.window} movable={mayResize && !hasEnded(job)} />
@@ -72,7 +73,7 @@ function Resizable({
       <p className="window-words">
         {shown === 0 ? (
           <>
-            <strong>Paused</strong>: {inFlight.toLocaleString()} in flight finish, and no other child starts
+            <strong>Paused</strong>: {count(inFlight, 'child', 'children')} in flight, no other child starts
           </>
         ) : (
           <>
@@ -81,7 +82,7 @@ function Resizable({
           </>
         )}
         {over > 0 && shown > 0 && (
-          <span>; {over.toLocaleString()} more than that finish, and are not followed by others</span>
+          <span>; {over.toLocaleString()} over the window, which finish without being replaced</span>
         )}
       </p>
       <div className="window-track" ref={track} data-cells={scale <= MOST_CELLS || undefined}>
@@ -176,7 +177,7 @@ function ExactSize({
   onSet: (size: number) => void
 }) {
   const [text, setText] = useState('')
-  const wrong = text === '' || /^\d{1,9}$/.test(text) ? undefined : 'A whole number from 0'
+  const wrong = text === '' || /^\d{1,9}$/.test(text) ? undefined : 'Enter 0 or more'
   return (
     <form
       className="window-exact"
@@ -196,7 +197,7 @@ function ExactSize({
         />
       </Field>
       <Button type="submit" disabled={text === '' || wrong !== undefined}>
-        Set
+        Resize
       </Button>
       {window === 0 ? (
         <Button onClick={() => onSet(resumesAt ?? 1)}>Resume with {resumesAt ?? 1}</Button>
