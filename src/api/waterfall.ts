@@ -18,6 +18,9 @@ export const WaterfallBody = Type.Object({
       submittedAt: Timestamp,
       startedAt: TimestampOrNull,
       finishedAt: TimestampOrNull,
+      earlier: Type.Array(Type.Object({ startedAt: Timestamp, endedAt: Timestamp, ending: Type.String() }), {
+        description: 'Attempts before the last one, first to last',
+      }),
       critical: Type.Boolean({
         description: 'On the critical path: if it had been faster, the whole would have been',
       }),

@@ -40,6 +40,9 @@ const chain = {
 /** Two hundred numbers, as an input may have them. */
 const NUMBERS = Array.from({ length: 200 }, (_, n) => n)
 
+/** A list is told of changes once a second at most. */
+const SOON = { timeout: 30_000 }
+
 const jobRows = (page: Page) => page.getByRole('table', { name: 'Jobs' }).locator('tbody tr')
 const idsOf = (page: Page) =>
   jobRows(page).evaluateAll((rows) => rows.map((row) => /#(\d+)/.exec(row.textContent ?? '')?.[1] ?? ''))
@@ -133,7 +136,7 @@ describe.skipIf(noBrowser !== undefined)(`finding things ${noBrowser ?? 'in Chro
     await signIn(viewer.page, await server.keyOf('viewer'))
     await complete(viewer.page)
     const results = await openSearch(viewer.page, 'lane wide')
-    await results.getByRole('option', { name: 'Lane wide' }).waitFor()
+    await results.getByRole('option', { name: 'Lane wide', exact: true }).waitFor()
     expect(await results.getByRole('option', { name: /Pause|Create/ }).count()).toBe(0)
     expect([...complaints, ...viewer.complaints]).toEqual([])
   })
@@ -169,11 +172,11 @@ describe.skipIf(noBrowser !== undefined)(`finding things ${noBrowser ?? 'in Chro
     const high = await server.app.submit(hold, 'high', { priority: 10 })
     const { page, complaints } = await visit(server.url)
     await signIn(page, operator, '/jobs?tab=queued')
-    await expect.poll(() => idsOf(page)).toEqual([high.id, plain.id, low.id])
+    await expect.poll(() => idsOf(page), SOON).toEqual([high.id, plain.id, low.id])
     await page.getByText('Next to start first').click()
-    await expect.poll(() => idsOf(page)).toEqual([high.id, plain.id, low.id])
+    await expect.poll(() => idsOf(page), SOON).toEqual([high.id, plain.id, low.id])
     await server.app.reprioritise(low.id, 20)
-    await expect.poll(() => idsOf(page)).toEqual([low.id, high.id, plain.id])
+    await expect.poll(() => idsOf(page), SOON).toEqual([low.id, high.id, plain.id])
     await jobRows(page).first().getByText('1 of 1 slots busy').waitFor()
     await jobRows(page).first().getByRole('cell', { name: '20', exact: true }).waitFor()
     expect(new URL(page.url()).searchParams.get('order')).toBe('line')
@@ -183,7 +186,7 @@ describe.skipIf(noBrowser !== undefined)(`finding things ${noBrowser ?? 'in Chro
       .getByRole('row', { name: /narrow/ })
       .getByRole('link', { name: '3', exact: true })
       .click()
-    await expect.poll(() => idsOf(page)).toEqual([low.id, high.id, plain.id])
+    await expect.poll(() => idsOf(page), SOON).toEqual([low.id, high.id, plain.id])
     // All matching jobs cannot be acted on while steps are listed: the page says what to do instead.
     await page.getByText('Select jobs to act on them').waitFor()
     await server.app.cancelMany({ task: 'hold' })

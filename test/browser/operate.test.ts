@@ -180,7 +180,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByText('by anna').first().waitFor()
     expect(await page.getByRole('button', { name: /Approve|Reject/ }).count()).toBe(0)
     await page.goto('/approvals')
-    await page.getByText('No jobs need approval', { exact: true }).waitFor()
+    await page.getByText('No jobs need approval', { exact: true }).first().waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -318,7 +318,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     await page.getByText('from batch').waitFor()
     await expectAccessible(page, 'a lane with its tasks')
     await expectFitsPhone(page, 'a lane with its tasks')
-    await page.getByRole('button', { name: 'Move quick back…' }).click()
+    await page.getByRole('button', { name: 'Move back quick…' }).click()
     await confirm(page, 'Move task back')
     await page.getByText('No tasks. Submissions can still name this lane.').waitFor()
     const second = await server.app.submit(quick, 3)

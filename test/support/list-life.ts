@@ -5,6 +5,7 @@ import type { StreamedEvent } from '../../src/engine/streams/job-feed.ts'
 import { readErrorGroups } from '../../src/engine/views/error-groups.ts'
 import { readLine, readPage } from '../../src/engine/views/job-list.ts'
 import { readTimeline } from '../../src/engine/views/job-timeline.ts'
+import { readWaterfall } from '../../src/engine/views/read-waterfall.ts'
 import type { Sluice } from '../../src/index.ts'
 import { START } from '../../src/model/stream-position.ts'
 import type { Sql } from './database.ts'
@@ -42,6 +43,7 @@ async function bulk(app: Sluice, sql: Sql, tag: string): Promise<string[]> {
     readPage(calls, { fingerprint: '0123456789ab' }, undefined, 10),
   )
   await repeated('readTimeline', () => readTimeline(calls, jobs[0]!.id))
+  await repeated('readWaterfall', () => readWaterfall(calls, jobs[0]!.id))
   const page = await repeated('readPage', () => readPage(calls, { tag }, undefined, 10))
   await repeated('readLine', () => readLine(calls, { tag, waits: 'turn' }, undefined, 10))
   if (page.jobs.some(({ priority }) => priority !== 3)) violations.push(`${tag} was not reprioritised`)

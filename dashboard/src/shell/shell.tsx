@@ -79,7 +79,9 @@ function SearchButton({ onClick }: { onClick: () => void }) {
         <path d="M11 7a4 4 0 1 1-8 0 4 4 0 0 1 8 0ZM10 10l4 4" />
       </svg>
       <span>Search</span>
-      <kbd>/</kbd>
+      <i className="key" aria-hidden="true">
+        /
+      </i>
     </Button>
   )
 }

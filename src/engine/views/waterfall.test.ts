@@ -67,3 +67,13 @@ test('what still runs reaches until now', () => {
   expect(named(criticalIds)).toEqual(['done', 'runs'])
   expect(until).toEqual(at(50))
 })
+
+test('shows the attempts before the last one as bars of their own', () => {
+  const child = node('flaky', 20, 25)
+  const first = { startedAt: at(1), endedAt: at(3), ending: 'failed' }
+  const { spans } = waterfallOf(node('root', 0, 30, [child]), at(99), new Map([[child.id, [first]]]))
+  expect(spans.map(({ step, earlier }) => [step, earlier])).toEqual([
+    ['root', []],
+    ['flaky', [first]],
+  ])
+})

@@ -1,6 +1,13 @@
 import type { CompositeKind, JobStatus } from '../../model/job.ts'
 import type { NotReached, TreeNode } from './tree.ts'
 
+/** An attempt that another one followed. */
+export interface PastAttempt {
+  readonly startedAt: Date
+  readonly endedAt: Date
+  readonly ending: string
+}
+
 /** One bar of a waterfall. */
 export interface Span {
   readonly id: string
@@ -15,6 +22,8 @@ export interface Span {
   readonly submittedAt: Date
   readonly startedAt: Date | null
   readonly finishedAt: Date | null
+  /** Attempts before the last one, which `startedAt` and `finishedAt` are about: first to last. */
+  readonly earlier: readonly PastAttempt[]
   /** Had it been faster, the whole would have been. */
   readonly critical: boolean
   /** Children that are not among the spans. */
@@ -39,13 +48,17 @@ export interface Waterfall {
  * Siblings follow each other by their times, not by what the definition says they need: a step that waited for a slot that
  * another one held is on the path as well. Of fan-outs that are folded nothing inside is known; they are on it as a whole.
  */
-export function waterfallOf(tree: TreeNode, now: Date): Waterfall {
+export function waterfallOf(
+  tree: TreeNode,
+  now: Date,
+  earlier: ReadonlyMap<string, readonly PastAttempt[]> = new Map(),
+): Waterfall {
   const end = (node: TreeNode) => node.finishedAt ?? now
   const critical = new Set<string>()
   const path: string[] = []
   markCritical(tree, end, critical, path)
   const spans: Span[] = []
-  flatten(tree, 0, critical, spans)
+  flatten(tree, 0, { critical, earlier }, spans)
   return { since: tree.startedAt ?? tree.submittedAt, until: end(tree), spans, criticalIds: path.reverse() }
 }
 
@@ -72,14 +85,25 @@ function markCritical(
   }
 }
 
-function flatten(node: TreeNode, depth: number, critical: ReadonlySet<string>, spans: Span[]): void {
+interface Known {
+  readonly critical: ReadonlySet<string>
+  readonly earlier: ReadonlyMap<string, readonly PastAttempt[]>
+}
+
+function flatten(node: TreeNode, depth: number, known: Known, spans: Span[]): void {
   const { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden } = node
   const own = { id, parentId, step, index, kind, task, status, submittedAt, startedAt, finishedAt, hidden }
   const { notReached } = node
-  spans.push({ ...own, depth, critical: critical.has(id), ...(notReached !== undefined && { notReached }) })
+  const earlier = (known.earlier.get(id) ?? []).map(({ startedAt, endedAt, ending }) => ({
+    startedAt,
+    endedAt,
+    ending,
+  }))
+  const critical = known.critical.has(id)
+  spans.push({ ...own, earlier, depth, critical, ...(notReached !== undefined && { notReached }) })
   const time = (each: TreeNode) => (each.startedAt ?? each.finishedAt)?.getTime() ?? Number.MAX_SAFE_INTEGER
   const inOrder = [...node.children].sort(
     (one, other) => time(one) - time(other) || (one.index ?? 0) - (other.index ?? 0),
   )
-  for (const child of inOrder) flatten(child, depth + 1, critical, spans)
+  for (const child of inOrder) flatten(child, depth + 1, known, spans)
 }

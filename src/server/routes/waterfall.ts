@@ -32,6 +32,11 @@ export function waterfallRoutes(server: Server, { services: { calls } }: ServerP
           submittedAt: span.submittedAt.toISOString(),
           startedAt: orNull(span.startedAt),
           finishedAt: orNull(span.finishedAt),
+          earlier: span.earlier.map(({ startedAt, endedAt, ending }) => ({
+            startedAt: startedAt.toISOString(),
+            endedAt: endedAt.toISOString(),
+            ending,
+          })),
         })),
         criticalIds: [...criticalIds],
       }

@@ -97,7 +97,7 @@ function MoveBack({ moved: { task, declaredLane } }: { moved: Moved }) {
   return (
     <Button
       small
-      aria-label={`Move ${task} back…`}
+      aria-label={`Move back ${task}…`}
       onClick={() =>
         ask({
           title: `Move ${task} back to ${declaredLane}`,

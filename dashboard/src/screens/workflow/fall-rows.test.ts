@@ -9,6 +9,7 @@ function span(id: string, parentId: string | null, more: Partial<Span> = {}): Sp
       startedAt: new Date(0),
       finishedAt: new Date(10),
       critical: false,
+      earlier: [],
       hidden: 0,
     },
     ...more,

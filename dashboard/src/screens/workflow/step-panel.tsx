@@ -55,7 +55,7 @@ function Ways({ step, onRetry }: { step: GraphStep; onRetry: ((step: GraphStep) 
       {opens && (
         <To path={`/workflows/${job.id}`}>{kind === 'fanout' ? 'Show all children' : 'Show steps'}</To>
       )}
-      {job.status === 'failed' && <To path={`/trace/${job.id}`}>Trace failure</To>}
+      {job.status === 'failed' && <To path={`/trace/${job.id}`}>Trace step</To>}
       <JobLink id={job.id}>Job #{job.id}</JobLink>
       {onRetry !== undefined && hasEnded(job) && (
         <Button small onClick={() => onRetry(step)}>

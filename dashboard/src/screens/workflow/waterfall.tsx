@@ -111,6 +111,15 @@ function Fall({
       </span>
       <span className="fall-bar" title={barWords(span)}>
         <span className="fall-wait" style={barOf(whole, submittedAt, began)} />
+        {span.earlier.map((attempt) => (
+          <span
+            key={attempt.startedAt.getTime()}
+            className="fall-run"
+            data-earlier=""
+            data-tone={EARLIER_TONES[attempt.ending] ?? 'ended'}
+            style={barOf(whole, attempt.startedAt, attempt.endedAt)}
+          />
+        ))}
         {startedAt !== null && (
           <span className="fall-run" data-tone={toneOf(status)} style={barOf(whole, startedAt, finishedAt)} />
         )}
@@ -147,7 +156,22 @@ function indentOf(depth: number): string {
   return `${Math.min(depth, 6) * 14}px`
 }
 
-function barWords({ submittedAt, startedAt, finishedAt }: Span): string {
+const EARLIER_TONES: Readonly<Record<string, string>> = {
+  failed: 'failed',
+  out_of_memory: 'failed',
+  lost: 'failed',
+}
+
+function barWords(span: Span): string {
+  const { earlier } = span
+  const before = earlier.map(
+    ({ startedAt, endedAt, ending }, at) =>
+      `attempt ${at + 1}: ${ending.replaceAll('_', ' ')} after ${durationWords(endedAt.getTime() - startedAt.getTime())}`,
+  )
+  return [...before, lastWords(span)].join('; ')
+}
+
+function lastWords({ submittedAt, startedAt, finishedAt }: Span): string {
   if (startedAt === null) return 'Not started'
   const waited = `Waited ${durationWords(startedAt.getTime() - submittedAt.getTime())}`
   if (finishedAt === null) return `${waited}, still running`
