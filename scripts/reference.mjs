@@ -14,6 +14,14 @@ const WIDTH = 150
 
 /** The keys that are above the fields in the config file, and beside them. */
 const KEYS = {
+  pools: {
+    prefix: 'fleet.pools.NAME',
+    above: [
+      ['fleet', '', 'a map'],
+      ['fleet.pools', '', 'a map of pool names'],
+      ['fleet.pools.NAME', '', 'a map'],
+    ],
+  },
   lanes: {
     prefix: 'lanes.NAME',
     above: [

@@ -543,8 +543,8 @@ create table sluice.pools (
   provisioner text not null default 'local'::text,
   options jsonb not null default '{}'::jsonb,
   labels jsonb not null default '{}'::jsonb,
-  min_workers integer not null default 0,
-  max_workers integer not null default 3,
+  min integer not null default 0,
+  max integer not null default 3,
   capacity integer not null default 1,
   idle_ms bigint default 60000,
   lifetime_ms bigint default 86400000,
@@ -554,14 +554,14 @@ create table sluice.pools (
   declared jsonb not null default '{}'::jsonb,
   updated_at timestamp with time zone not null default clock_timestamp(),
   updated_by text not null default 'sluice'::text,
-  constraint minimum_within_maximum CHECK ((min_workers <= max_workers)),
+  constraint minimum_within_maximum CHECK ((min <= max)),
   constraint pools_arrival_ms_check CHECK ((arrival_ms > 0)),
   constraint pools_capacity_check CHECK ((capacity >= 0)),
   constraint pools_cooldown_ms_check CHECK ((cooldown_ms >= 0)),
   constraint pools_idle_ms_check CHECK ((idle_ms > 0)),
   constraint pools_lifetime_ms_check CHECK ((lifetime_ms > 0)),
-  constraint pools_max_workers_check CHECK ((max_workers >= 0)),
-  constraint pools_min_workers_check CHECK ((min_workers >= 0)),
+  constraint pools_max_check CHECK ((max >= 0)),
+  constraint pools_min_check CHECK ((min >= 0)),
   constraint pools_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'::text)),
   constraint pools_pkey PRIMARY KEY (name)
 ) with (fillfactor=50);
@@ -1330,7 +1330,7 @@ declare
   v_live  integer;
   v_asked sluice.fleet_decisions;
 begin
-  select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
+  select p.max into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found and new.key_id is null then
     return new;
   end if;
@@ -1555,7 +1555,7 @@ begin
      or exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null) then
     return;
   end if;
-  v_room := v_pool.max_workers - (select count(*) from sluice.workers w where w.pool = p_pool and w.ended_at is null);
+  v_room := v_pool.max - (select count(*) from sluice.workers w where w.pool = p_pool and w.ended_at is null);
   if v_room <= 0 then
     return;
   end if;
@@ -2112,50 +2112,39 @@ CREATE OR REPLACE FUNCTION sluice.change_pool_v1(p_name text, p_given jsonb, p_b
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_old   sluice.pools;
-  v_new   jsonb;
-  v_given jsonb;
+  v_old sluice.pools;
+  v_new sluice.pools;
 begin
   if not p_operator then
     insert into sluice.pools (name, updated_by) values (p_name, p_by) on conflict do nothing;
     if found then
-      update sluice.pools p set declared = sluice.pool_fields_v1(p) where p.name = p_name;
+      update sluice.pools p set declared = sluice.fields_v1(to_jsonb(p)) where p.name = p_name;
     end if;
   end if;
   select * into v_old from sluice.pools p where p.name = p_name for no key update;
   if not found then
     return false;
   end if;
-  v_given := case when p_operator then p_given else p_given - v_old.operator_set end;
-  v_new := sluice.pool_fields_v1(v_old) || v_given;
-  if not p_operator and (v_new ->> 'min')::integer > (v_new ->> 'max')::integer then
-    v_new := v_new || case when 'max' = any (v_old.operator_set) then jsonb_build_object('min', v_new -> 'max')
-                           when 'min' = any (v_old.operator_set) then jsonb_build_object('max', v_new -> 'min')
-                           else '{}' end;
+  v_new := jsonb_populate_record(v_old, sluice.overlay_v1(to_jsonb(v_old), p_given, p_by, p_operator));
+  if not p_operator and v_new.min > v_new.max then
+    if 'max' = any (v_old.operator_set) then
+      v_new.min := v_new.max;
+    elsif 'min' = any (v_old.operator_set) then
+      v_new.max := v_new.min;
+    end if;
   end if;
-  if (v_new ->> 'min')::integer > (v_new ->> 'max')::integer then
+  if v_new.min > v_new.max then
     if p_given ? 'max' then
-      raise exception 'max is %, less than min, which is %; write at least %, or lower min', v_new ->> 'max', v_new ->> 'min', v_new ->> 'min'
+      raise exception 'max is %, less than min, which is %; write at least %, or lower min', v_new.max, v_new.min, v_new.min
         using errcode = 'SL005', detail = p_name;
     end if;
-    raise exception 'min is %, more than max, which is %; write at most %, or raise max', v_new ->> 'min', v_new ->> 'max', v_new ->> 'max'
+    raise exception 'min is %, more than max, which is %; write at most %, or raise max', v_new.min, v_new.max, v_new.max
       using errcode = 'SL005', detail = p_name;
   end if;
-  if not p_operator and v_old.declared || p_given = v_old.declared and v_new = sluice.pool_fields_v1(v_old) then
+  if not p_operator and v_new.declared = v_old.declared and sluice.fields_v1(to_jsonb(v_new)) = sluice.fields_v1(to_jsonb(v_old)) then
     return true;   -- every start of every program comes by here: nothing is new, nobody is told
   end if;
-  update sluice.pools p
-     set provisioner = v_new ->> 'provisioner', options = v_new -> 'options', labels = v_new -> 'labels',
-         min_workers = (v_new ->> 'min')::integer, max_workers = (v_new ->> 'max')::integer,
-         capacity = (v_new ->> 'capacity')::integer, idle_ms = (v_new ->> 'idleMs')::bigint,
-         lifetime_ms = (v_new ->> 'lifetimeMs')::bigint, cooldown_ms = (v_new ->> 'cooldownMs')::bigint,
-         arrival_ms = (v_new ->> 'arrivalMs')::bigint,
-         operator_set = case when p_operator
-           then array(select distinct f from unnest(p.operator_set || array(select jsonb_object_keys(p_given))) f order by f)
-           else p.operator_set end,
-         declared = case when p_operator then p.declared else p.declared || p_given end,
-         updated_at = clock_timestamp(), updated_by = p_by
-   where p.name = p_name;
+  perform sluice.write_row_v1('sluice.pools', to_jsonb(v_old), to_jsonb(v_new));
   perform pg_notify('sluice', 'workers');
   return true;
 end $function$;
@@ -3094,7 +3083,7 @@ begin
   ), in_pools as materialized (
     select u.name, p.name as pool from sluice.pools p
      cross join lateral (select w.tasks from sluice.workers w where w.pool = p.name order by w.id desc limit 1) n
-      join users u on u.name = any (n.tasks) where p.max_workers > 0
+      join users u on u.name = any (n.tasks) where p.max > 0
   )
   select array(select u.name from users u
                 where exists (select 1 from sluice.workers w where w.ended_at is null and u.name = any (w.tasks))
@@ -3556,6 +3545,13 @@ AS $function$
        from sluice.wakeups u where u.job_id = c.job_id) w
    where c.job_id = p_id and c.total is not null
 $function$;
+
+--- function sluice.fields_v1(p_row jsonb)
+CREATE OR REPLACE FUNCTION sluice.fields_v1(p_row jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (SELECT jsonb_object_agg((SELECT string_agg(CASE w.place WHEN 1 THEN w.word ELSE initcap(w.word) END, ''::text ORDER BY w.place) AS string_agg FROM unnest(string_to_array(f.key, '_'::text)) WITH ORDINALITY w(word, place)), f.value) AS jsonb_object_agg FROM jsonb_each((fields_v1.p_row - '{name,operator_set,declared,updated_at,updated_by}'::text[])) f(key, value));
 
 --- function sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[], OUT keyed bigint[])
 CREATE OR REPLACE FUNCTION sluice.finish_some_v1(p_worker bigint, p_now timestamp with time zone, p_over bigint[], p_seqs bigint[], p_ids bigint[], p_results jsonb, p_ran double precision[], OUT ended integer, OUT parents bigint[], OUT idxs integer[], OUT keyed bigint[])
@@ -5101,7 +5097,7 @@ AS $function$
                            or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
   )
   select jsonb_build_object(
-    'min', p.min_workers, 'max', p.max_workers, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
+    'min', p.min, 'max', p.max, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
     'taking', (select count(*) from live w where not w.draining),
     'leaving', (select count(*) from live w where w.draining),
     'returnable', (select count(*) from live w where w.returnable),
@@ -5906,13 +5902,6 @@ begin
                                                                    'amounts', m.amounts)), '{}')
                  from sluice.models m));
 end $function$;
-
---- function sluice.pool_fields_v1(p_pool sluice.pools)
-CREATE OR REPLACE FUNCTION sluice.pool_fields_v1(p_pool sluice.pools)
- RETURNS jsonb
- LANGUAGE sql
- IMMUTABLE
-RETURN jsonb_build_object('provisioner', (p_pool).provisioner, 'options', (p_pool).options, 'labels', (p_pool).labels, 'min', (p_pool).min_workers, 'max', (p_pool).max_workers, 'capacity', (p_pool).capacity, 'idleMs', (p_pool).idle_ms, 'lifetimeMs', (p_pool).lifetime_ms, 'cooldownMs', (p_pool).cooldown_ms, 'arrivalMs', (p_pool).arrival_ms);
 
 --- function sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
 CREATE OR REPLACE FUNCTION sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
@@ -7262,12 +7251,8 @@ end $function$;
 --- function sluice.reset_pool_v1(p_name text, p_by text)
 CREATE OR REPLACE FUNCTION sluice.reset_pool_v1(p_name text, p_by text)
  RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-begin
-  update sluice.pools p set operator_set = '{}', updated_at = clock_timestamp(), updated_by = p_by where p.name = p_name;
-  return found and sluice.change_pool_v1(p_name, (select p.declared from sluice.pools p where p.name = p_name), p_by, false);
-end $function$;
+ LANGUAGE sql
+RETURN sluice.change_pool_v1(p_name, NULL::jsonb, p_by, true);
 
 --- function sluice.resize_window_v1(p_id bigint, p_size integer)
 CREATE OR REPLACE FUNCTION sluice.resize_window_v1(p_id bigint, p_size integer)
@@ -7411,7 +7396,7 @@ begin
        where w.pool = v_pool.name and w.ended_at is null and not w.draining and w.id <> p_worker
          and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s
                                                                          where s.name = 'heartbeat_ms')))
-     < v_pool.min_workers then
+     < v_pool.min then
     return null;
   end if;
   update sluice.workers w set draining = true, leaving = v_why, returnable = v_idle where w.id = p_worker and w.ended_at is null and not w.draining;

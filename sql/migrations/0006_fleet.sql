@@ -6,8 +6,8 @@ create table sluice.pools (
   provisioner  text not null default 'local',        -- who starts workers for it
   options      jsonb not null default '{}',          -- what that one has to know
   labels       jsonb not null default '{}',          -- what workers started for it offer to tasks with requirements
-  min_workers  integer not null default 0 check (min_workers >= 0),
-  max_workers  integer not null default 3 check (max_workers >= 0),
+  min          integer not null default 0 check (min >= 0),
+  max          integer not null default 3 check (max >= 0),
   capacity     integer not null default 1 check (capacity >= 0),        -- of each worker started for it; 0: no limit
   idle_ms      bigint default 60000 check (idle_ms > 0),                -- without a job for so long, a worker leaves; null: never
   lifetime_ms  bigint default 86400000 check (lifetime_ms > 0),         -- after so long it is replaced; null: never
@@ -17,7 +17,7 @@ create table sluice.pools (
   declared     jsonb not null default '{}',          -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),
   updated_by   text not null default 'sluice',
-  constraint minimum_within_maximum check (min_workers <= max_workers)
+  constraint minimum_within_maximum check (min <= max)
 ) with (fillfactor = 50);
 
 -- Overflow starts workers: what waits that nobody can take, what pools decided about it, and what became of that.

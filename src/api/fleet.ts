@@ -1,36 +1,21 @@
 import { type Static, Type } from 'typebox'
-import {
-  Duration,
-  Name,
-  NumberOrNull,
-  TextOrNull,
-  Timestamp,
-  TimestampOrNull,
-  WholeOrNull,
-} from './scalars.ts'
+import { POOL_FIELDS, POOL_NUMBERS } from '../model/fields/pool.ts'
+import { storedProperties, writtenProperties } from './fields.ts'
+import { Name, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
 const Count = (description: string) => Type.Integer({ description })
 const Times = (description: string) => Type.Number({ description })
-const OrNone = (description: string) => Type.Unsafe<number | null>({ ...NumberOrNull, description })
+const _OrNone = (description: string) => Type.Unsafe<number | null>({ ...NumberOrNull, description })
 const oneOf = <T extends string>(values: readonly T[], description: string) =>
   Type.Unsafe<T>({ type: 'string', enum: [...values], description })
 
+/** What its provisioner has to know is left out: it may contain secrets. */
+const { options: _, ...SHOWN } = POOL_FIELDS
+
 export const PoolBody = Type.Object({
   name: Name,
-  provisioner: oneOf(['local', 'command', 'ecs', 'kubernetes'], 'Who starts workers for it'),
-  labels: Type.Unsafe<Record<string, string | number | boolean>>({
-    type: 'object',
-    additionalProperties: true,
-    description: 'What workers started for it offer to tasks with requires',
-  }),
-  min: Count('Workers that stay, whatever there is to do'),
-  max: Count('Workers at once, at most'),
-  capacity: Count('Jobs at once of each worker started for it; 0: no limit of its own'),
-  idleMs: OrNone('A worker without a job for so long leaves; null: it stays'),
-  lifetimeMs: OrNone('A worker leaves after so long, once what it runs has ended; null: it stays'),
-  cooldownMs: Times('Between two requests for workers'),
-  arrivalMs: Times('By then a worker that was asked for has come'),
+  ...storedProperties(SHOWN),
   workers: Count('Workers of it that live and take jobs'),
   draining: Count('Workers of it that live and take nothing new'),
   running: Count('Jobs that they run'),
@@ -113,22 +98,5 @@ export type FleetQuery = Static<typeof FleetQuery>
 
 export const PoolParams = Type.Object({ name: Name })
 
-const Workers = Type.Integer({ minimum: 0, maximum: 2_147_483_647 })
-const Limit = Type.Unsafe<string | number | null>({
-  type: ['string', 'number', 'null'],
-  description: 'A duration such as 60s, or milliseconds; none or null: never',
-})
-
-export const PoolChangeBody = Type.Object(
-  {
-    min: Type.Optional(Workers),
-    max: Type.Optional(Workers),
-    capacity: Type.Optional(Workers),
-    idle: Type.Optional(Limit),
-    lifetime: Type.Optional(Limit),
-    cooldown: Type.Optional(Duration),
-    arrival: Type.Optional(Duration),
-  },
-  { ...STRICT, minProperties: 1 },
-)
+export const PoolChangeBody = Type.Object(writtenProperties(POOL_NUMBERS), { ...STRICT, minProperties: 1 })
 export type PoolChangeBody = Static<typeof PoolChangeBody>

@@ -7,8 +7,8 @@ import { type Retried, retry, type TreeRetryOptions } from '../engine/operate/re
 import { resizeWindow, resumeWindow, type WindowChange } from '../engine/operate/window-control.ts'
 import { askToStop, setDraining } from '../engine/operate/worker-control.ts'
 import * as schedules from '../engine/schedules/schedules.ts'
+import type { Labels } from '../model/fields/pool.ts'
 import type { JobState } from '../model/job.ts'
-import type { Labels } from '../model/pool.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
 
 interface Done<T> {

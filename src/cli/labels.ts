@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import type { Labels } from '../model/pool.ts'
+import type { Labels } from '../model/fields/pool.ts'
 import { several } from './arguments.ts'
 
 /** Reads an option `--label NAME=VALUE` that may be repeated. */

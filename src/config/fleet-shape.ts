@@ -1,28 +1,8 @@
-import { boundsProblem, POOL_FIELDS, type PoolChange } from '../model/pool.ts'
-import { type CheckedFields, object, record, type Shape, value, type WrittenFields } from './shape.ts'
+import { POOL_FIELDS } from '../model/fields/pool.ts'
+import { boundsProblem, type PoolChange } from '../model/pool.ts'
+import { type CheckedFields, object, record, type Shape, values, type WrittenFields } from './shape.ts'
 
-const POOL = {
-  /** Who starts workers for it. */
-  provisioner: value(POOL_FIELDS.provisioner),
-  /** What the provisioner has to know. */
-  options: value(POOL_FIELDS.options),
-  /** What workers started for it offer to tasks with `requires`. */
-  labels: value(POOL_FIELDS.labels),
-  /** Workers that stay, whatever there is to do. */
-  min: value(POOL_FIELDS.min),
-  /** Workers at once, at most. */
-  max: value(POOL_FIELDS.max),
-  /** Jobs at once of each worker started for it; 0 for no limit of its own. */
-  capacity: value(POOL_FIELDS.capacity),
-  /** A worker without a job for so long leaves; `none`: it stays. */
-  idle: value(POOL_FIELDS.idle),
-  /** A worker leaves after so long, once what it runs has ended; `none`: it stays. */
-  lifetime: value(POOL_FIELDS.lifetime),
-  /** Between two requests for workers. */
-  cooldown: value(POOL_FIELDS.cooldown),
-  /** By then a worker that was asked for has come. */
-  arrival: value(POOL_FIELDS.arrival),
-} as const
+const POOL = values(POOL_FIELDS)
 
 export interface PoolInput extends WrittenFields<typeof POOL> {}
 export interface PoolConfig extends CheckedFields<typeof POOL> {}

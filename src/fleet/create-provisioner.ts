@@ -1,5 +1,5 @@
 import { SluiceError } from '../errors.ts'
-import type { PoolSettings } from '../model/pool.ts'
+import type { PoolSettings } from '../model/fields/pool.ts'
 import type { Provisioner, ProvisionerSetting } from './provisioner.ts'
 
 /**

@@ -66,7 +66,7 @@ const CLAIM = statement(
                                or exists (select 1 from sluice.fleet_decisions d where d.stop_at <= clock_timestamp())
                                or exists (select 1 from sluice.fleet_samples s where s.since is not null)
                                or exists (select 1 from sluice.pools p
-                                           where p.min_workers > (select count(*) from sluice.workers w
+                                           where p.min > (select count(*) from sluice.workers w
                                                                    where w.pool = p.name and w.ended_at is null and not w.draining))
               when 'sample' then exists (select 1 from sluice.classes c cross join lateral (
                                             select 1 from sluice.queue q where q.class_id = c.id and q.state = 'ready'

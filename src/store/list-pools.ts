@@ -1,5 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { PoolSettings } from '../model/pool.ts'
+import { selected } from '../model/fields/columns.ts'
+import { POOL_FIELDS, type PoolSettings } from '../model/fields/pool.ts'
 
 /** A pool with who is in it. */
 export interface Pool extends PoolSettings {
@@ -18,8 +19,7 @@ export interface Pool extends PoolSettings {
 
 const LIST = statement(
   'list_pools',
-  `select p.name, p.provisioner, p.options, p.labels, p.min_workers as min, p.max_workers as max, p.capacity, p.idle_ms::float8 as "idleMs",
-          p.lifetime_ms::float8 as "lifetimeMs", p.cooldown_ms::float8 as "cooldownMs", p.arrival_ms::float8 as "arrivalMs",
+  `select p.name, ${selected(POOL_FIELDS, 'p')},
           p.operator_set as "operatorSet", p.updated_at as "updatedAt", p.updated_by as "updatedBy",
           (count(w.id) filter (where not w.draining))::integer as workers, (count(w.id) filter (where w.draining))::integer as draining,
           coalesce(sum((select count(*) from sluice.running r where r.worker_id = w.id)), 0)::integer as running

@@ -1,5 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-import type { Labels } from '../model/pool.ts'
+import type { Labels } from '../model/fields/pool.ts'
 import type { OpenRequest, PoolSituation } from '../model/pool-situation.ts'
 
 export interface PoolRequest extends OpenRequest {

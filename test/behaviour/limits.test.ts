@@ -4,6 +4,7 @@ import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { columnOf } from '../../src/model/fields/columns.ts'
 import type { Fields } from '../../src/model/fields/field.ts'
 import { LANE_DEFAULTS, LANE_FIELDS } from '../../src/model/fields/lane.ts'
+import { POOL_FIELDS, POOL_NUMBERS } from '../../src/model/fields/pool.ts'
 import {
   DEFAULT_LOSSES,
   isName,
@@ -17,7 +18,6 @@ import {
   MAX_TAGS,
   PRIORITY_RANGE,
 } from '../../src/model/limits.ts'
-import { POOL_DEFAULTS, POOL_FIELDS } from '../../src/model/pool.ts'
 import { RECOVERY_KINDS } from '../../src/model/recovery.ts'
 import { SCHEDULE_FIELDS } from '../../src/model/schedule.ts'
 import type { Reader } from '../../src/model/setting-value.ts'
@@ -95,13 +95,7 @@ const COMPARED: Readonly<Record<string, Accepts>> = {
   ...checksOf('budgets', BUDGET_FIELDS),
   models_name_check: isModelName,
   pools_name_check: name,
-  pools_min_workers_check: reads(POOL_FIELDS.min),
-  pools_max_workers_check: reads(POOL_FIELDS.max),
-  pools_capacity_check: reads(POOL_FIELDS.capacity),
-  pools_idle_ms_check: reads(POOL_FIELDS.idle),
-  pools_lifetime_ms_check: reads(POOL_FIELDS.lifetime),
-  pools_cooldown_ms_check: reads(POOL_FIELDS.cooldown),
-  pools_arrival_ms_check: reads(POOL_FIELDS.arrival),
+  ...checksOf('pools', POOL_NUMBERS),
   recoveries_kind_check: (value: string) => (RECOVERY_KINDS as readonly string[]).includes(value),
 }
 
@@ -204,13 +198,8 @@ describe('the database has the same defaults', () => {
     ...defaultsIn('lanes', LANE_FIELDS),
     ['tasks.max_losses', DEFAULT_LOSSES],
     ...defaultsIn('budgets', BUDGET_FIELDS),
-    ['pools.min_workers', POOL_DEFAULTS.min],
-    ['pools.max_workers', POOL_DEFAULTS.max],
-    ['pools.capacity', POOL_DEFAULTS.capacity],
-    ['pools.idle_ms', POOL_DEFAULTS.idleMs],
-    ['pools.lifetime_ms', POOL_DEFAULTS.lifetimeMs],
-    ['pools.cooldown_ms', POOL_DEFAULTS.cooldownMs],
-    ['pools.arrival_ms', POOL_DEFAULTS.arrivalMs],
+    ...defaultsIn('pools', POOL_NUMBERS),
+    ['pools.provisioner', POOL_FIELDS.provisioner.default],
   ])('for %s', async (column, value) => {
     const [table, attribute] = column.split('.')
     const [found] = await database.sql<{ expression: string }>(

@@ -25,9 +25,7 @@ afterAll(async () => {
 })
 
 beforeEach(async () => {
-  await database.sql(
-    `insert into sluice.pools (name, max_workers) values ('a', 9), ('b', 9) on conflict do nothing`,
-  )
+  await database.sql(`insert into sluice.pools (name, max) values ('a', 9), ('b', 9) on conflict do nothing`)
 })
 
 function worker(name: string, pool: string | null = null) {

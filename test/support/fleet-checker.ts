@@ -39,7 +39,7 @@ export class FleetChecker {
   #apply({ table, kind, row }: Change, left: Set<string>): void {
     if (table === 'sluice.pools') {
       if (kind === 'DELETE') this.#minimum.delete(row.name!)
-      else this.#minimum.set(row.name!, Number(row.min_workers))
+      else this.#minimum.set(row.name!, Number(row.min))
       return
     }
     if (table !== 'sluice.workers') return

@@ -19,7 +19,7 @@ begin
   ), in_pools as materialized (
     select u.name, p.name as pool from sluice.pools p
      cross join lateral (select w.tasks from sluice.workers w where w.pool = p.name order by w.id desc limit 1) n
-      join users u on u.name = any (n.tasks) where p.max_workers > 0
+      join users u on u.name = any (n.tasks) where p.max > 0
   )
   select array(select u.name from users u
                 where exists (select 1 from sluice.workers w where w.ended_at is null and u.name = any (w.tasks))

@@ -8,7 +8,7 @@ declare
   v_live  integer;
   v_asked sluice.fleet_decisions;
 begin
-  select p.max_workers into v_max from sluice.pools p where p.name = new.pool for no key update;
+  select p.max into v_max from sluice.pools p where p.name = new.pool for no key update;
   if not found and new.key_id is null then
     return new;
   end if;

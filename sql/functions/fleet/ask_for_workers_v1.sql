@@ -14,7 +14,7 @@ begin
      or exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null) then
     return;
   end if;
-  v_room := v_pool.max_workers - (select count(*) from sluice.workers w where w.pool = p_pool and w.ended_at is null);
+  v_room := v_pool.max - (select count(*) from sluice.workers w where w.pool = p_pool and w.ended_at is null);
   if v_room <= 0 then
     return;
   end if;

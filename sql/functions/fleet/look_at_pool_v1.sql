@@ -32,7 +32,7 @@ language sql stable as $$
                            or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
   )
   select jsonb_build_object(
-    'min', p.min_workers, 'max', p.max_workers, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
+    'min', p.min, 'max', p.max, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
     'taking', (select count(*) from live w where not w.draining),
     'leaving', (select count(*) from live w where w.draining),
     'returnable', (select count(*) from live w where w.returnable),

@@ -29,7 +29,7 @@ begin
        where w.pool = v_pool.name and w.ended_at is null and not w.draining and w.id <> p_worker
          and w.seen_at > clock_timestamp() - 2 * make_interval(secs => (select s.value / 1000.0 from sluice.settings s
                                                                          where s.name = 'heartbeat_ms')))
-     < v_pool.min_workers then
+     < v_pool.min then
     return null;
   end if;
   update sluice.workers w set draining = true, leaving = v_why, returnable = v_idle where w.id = p_worker and w.ended_at is null and not w.draining;

@@ -1,5 +1,5 @@
 import type { FleetView } from '../../engine/views/fleet-view.ts'
-import { POOL_FIELDS } from '../../model/pool.ts'
+import { POOL_FIELDS } from '../../model/fields/pool.ts'
 import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'

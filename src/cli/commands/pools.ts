@@ -1,19 +1,15 @@
-import type { PoolNumbers } from '../../engine/operate/pool-control.ts'
 import type { PoolView } from '../../engine/views/fleet-view.ts'
-import { SluiceError } from '../../errors.ts'
-import { POOL_FIELDS } from '../../model/pool.ts'
-import { type Given, setting } from '../arguments.ts'
+import { POOL_NUMBERS } from '../../model/fields/pool.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { type FieldOptions, flagsOf, givenFields, requireSome, withFieldOptions } from '../field-options.ts'
 import { declareList, declareShowOne } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
 import { writeJson } from '../output/json.ts'
 import { type Column, writeTable } from '../output/table.ts'
 
-const FIELDS = ['min', 'max', 'capacity', 'idle', 'lifetime', 'cooldown', 'arrival'] as const
-type Field = (typeof FIELDS)[number]
-type SetOptions = CommonOptions & Partial<Record<Field, Given<unknown>>>
+type SetOptions = CommonOptions & FieldOptions<typeof POOL_NUMBERS>
 
 /** `sluice pools`, and `list`, `show`, `set` and `reset` below it */
 export const declarePools: Declare = (command, act) => {
@@ -25,38 +21,13 @@ export const declarePools: Declare = (command, act) => {
     nameOf: (pool: PoolView) => pool.name,
     print: printPool,
   })
-  command
-    .command('set')
-    .description('change a pool; the change overrides files until reset')
-    .argument('<name>', 'name of the pool')
-    .option('--min <number>', 'workers to keep even without jobs', setting(POOL_FIELDS.min))
-    .option('--max <number>', 'most workers at once', setting(POOL_FIELDS.max))
-    .option(
-      '--capacity <number>',
-      'jobs that each worker runs at once; 0: no limit',
-      setting(POOL_FIELDS.capacity),
-    )
-    .option(
-      '--idle <duration>',
-      'a worker leaves after this long without a job; none: it stays',
-      setting(POOL_FIELDS.idle),
-    )
-    .option(
-      '--lifetime <duration>',
-      'a worker leaves after this long; none: it stays',
-      setting(POOL_FIELDS.lifetime),
-    )
-    .option(
-      '--cooldown <duration>',
-      'least time between two requests for workers',
-      setting(POOL_FIELDS.cooldown),
-    )
-    .option(
-      '--arrival <duration>',
-      'how long a requested worker may take to register',
-      setting(POOL_FIELDS.arrival),
-    )
-    .action((name: string, options: SetOptions) => act((world) => setPool(world, name, options)))
+  withFieldOptions(
+    command
+      .command('set')
+      .description('change a pool; the change overrides files until reset')
+      .argument('<name>', 'name of the pool'),
+    POOL_NUMBERS,
+  ).action((name: string, options: SetOptions) => act((world) => setPool(world, name, options)))
   command
     .command('reset')
     .description('undo what operators changed: the values of the files apply again')
@@ -74,14 +45,9 @@ function listPools(world: World, options: CommonOptions): Promise<ExitCode> {
   })
 }
 
-function setPool(world: World, name: string, options: SetOptions): Promise<ExitCode> {
-  const given = FIELDS.filter((field) => options[field] !== undefined)
-  if (given.length === 0)
-    throw new SluiceError(
-      'INVALID_ARGUMENT',
-      `nothing to set: give ${FIELDS.map((field) => `--${field}`).join(', ')}`,
-    )
-  const change = Object.fromEntries(given.map((field) => [field, options[field]!.value])) as PoolNumbers
+async function setPool(world: World, name: string, options: SetOptions): Promise<ExitCode> {
+  const change = givenFields(POOL_NUMBERS, options)
+  requireSome(change, flagsOf(POOL_NUMBERS))
   return operate(world, options, async (system) =>
     printPool(world, await system.setPool(name, change), options),
   )

@@ -1,5 +1,5 @@
 import { SluiceError } from '../../errors.ts'
-import type { Labels } from '../../model/pool.ts'
+import type { Labels } from '../../model/fields/pool.ts'
 import type { WorkerView } from '../../store/list-workers.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'

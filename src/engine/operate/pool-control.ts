@@ -1,19 +1,17 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
-import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
+import { checkText } from '../../model/argument.ts'
+import { pickStored, type WrittenFields } from '../../model/fields/field.ts'
+import { POOL_NUMBERS } from '../../model/fields/pool.ts'
+import { readChange } from '../../model/fields/read-change.ts'
 import { isName } from '../../model/limits.ts'
-import { POOL_COLUMNS, POOL_FIELDS, type PoolChange, type PoolSource } from '../../model/pool.ts'
-import type { Reader } from '../../model/setting-value.ts'
+import type { PoolChange } from '../../model/pool.ts'
 import { changePool } from '../../store/change-pool.ts'
 import { listPools, type Pool } from '../../store/list-pools.ts'
 import { resetPool } from '../../store/reset-pool.ts'
 
-/** What operators change of a pool. Who starts its workers, and how, is for the config of those who start them. */
-export type PoolNumbers = Omit<PoolSource, 'provisioner' | 'options' | 'labels'>
-
-const NUMBERS = Object.keys(POOL_FIELDS).filter(
-  (name) => !['provisioner', 'options', 'labels'].includes(name),
-)
+/** What operators change of a pool. */
+export interface PoolNumbers extends WrittenFields<typeof POOL_NUMBERS> {}
 
 /**
  * An operator's change to a pool. It holds for every decision from then on; nobody is stopped or started by it at once.
@@ -21,7 +19,7 @@ const NUMBERS = Object.keys(POOL_FIELDS).filter(
  * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `POOL_NOT_FOUND`.
  */
 export async function setPool(db: Queryable, name: string, change: PoolNumbers, by: string): Promise<Pool> {
-  const checked = checkChange(change)
+  const checked: PoolChange = readChange(POOL_NUMBERS, change)
   if (!(await changePool(db, name, checked, by, true))) throw await unknownPool(db, name)
   return getPool(db, name)
 }
@@ -41,21 +39,7 @@ export async function getPool(db: Queryable, name: string): Promise<Pool> {
 
 /** What operators change of a pool, as it is. @throws {SluiceError} `POOL_NOT_FOUND`. */
 export async function getPoolNumbers(db: Queryable, name: string): Promise<object> {
-  const { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs } = await getPool(db, name)
-  return { min, max, capacity, idleMs, lifetimeMs, cooldownMs, arrivalMs }
-}
-
-function checkChange(change: PoolNumbers): PoolChange {
-  checkOptions(change, NUMBERS, 'change')
-  const read: Record<string, unknown> = {}
-  for (const [field, value] of Object.entries(change) as [keyof typeof POOL_FIELDS, unknown][]) {
-    if (value === undefined) continue
-    const reader: Reader<unknown, unknown> = POOL_FIELDS[field]
-    const stored = reader.read(value)
-    if (stored === undefined) throw invalidArgument(field, value, reader.expected)
-    read[POOL_COLUMNS[field]] = stored
-  }
-  return read
+  return pickStored(POOL_NUMBERS, await getPool(db, name))
 }
 
 async function unknownPool(db: Queryable, name: string): Promise<SluiceError> {

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { checkWhole } from '../../model/argument.ts'
-import type { PoolSettings } from '../../model/pool.ts'
+import type { PoolSettings } from '../../model/fields/pool.ts'
 import {
   type FleetDecisionView,
   listFleetDecisions,
