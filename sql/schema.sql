@@ -2512,7 +2512,7 @@ begin
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
-  v_offers := sluice.offers_v1(p_worker);
+  v_offers := sluice.device_capacity_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
@@ -2552,7 +2552,7 @@ begin
         -- All of it or nothing.
         v_fits := true;
         v_left := v_room;
-        for v_row in select * from sluice.draws_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
+        for v_row in select * from sluice.job_reservations_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
           v_key := v_row.budget || chr(31) || v_row.device;
           if v_row.amount is null or not v_left ? v_key or (v_left ->> v_key)::double precision < v_row.amount then
             v_fits := false;
@@ -2576,7 +2576,7 @@ begin
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
                                                                         'device', d.device,
                                                                         'amount', d.amount)), '[]')
-                             from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
+                             from sluice.job_reservations_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;
       end loop;
       exit when not v_fits;
@@ -3235,6 +3235,20 @@ begin
   return sluice.delete_job_rows_v1(v_all);
 end $function$;
 
+--- function sluice.device_capacity_v1(p_worker bigint)
+CREATE OR REPLACE FUNCTION sluice.device_capacity_v1(p_worker bigint)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
+    select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
+      from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
+     where o.worker_id = p_worker and d.lost_at is null group by d.budget
+    union all
+    select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
+$function$;
+
 --- function sluice.devices_of_plan_v1(p_budget jsonb)
 CREATE OR REPLACE FUNCTION sluice.devices_of_plan_v1(p_budget jsonb)
  RETURNS TABLE(key text, budget text, device text)
@@ -3245,31 +3259,6 @@ AS $function$
     from (select p.budget, p.device from jsonb_path_query(p_budget, '$.starts[*].deviceUses[*]') x, jsonb_to_record(x) as p(budget text, device text)
           union all
           select s.budget, '' from jsonb_path_query(p_budget, '$.starts[*].shared') x, lateral jsonb_object_keys(x) s(budget)) d
-$function$;
-
---- function sluice.draws_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
-CREATE OR REPLACE FUNCTION sluice.draws_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
- RETURNS TABLE(budget text, device text, amount double precision)
- LANGUAGE sql
- STABLE
-AS $function$
-  select p.budget, p.device,
-         case when p_first then p.resident else 0 end
-         + case when p_uses is null then p."perJob"
-                else o.amount end
-    from jsonb_to_recordset(p_start -> 'deviceUses') as p(budget text, device text, resident double precision, "perJob" double precision)
-   cross join lateral (
-     select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
-                 then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount
-       from (select u.key, u.value, p_start ->> 'model' is null from jsonb_each(p_uses -> 'uses') u
-             union all select u.key, u.value, true from jsonb_each(p_uses -> 'perJob') u) a(budget, amount, each_job)
-      where a.budget = p.budget) o
-  union all
-  select s.key, '', case when p_uses is null then s.value::double precision else coalesce((
-           select sum((a.amount ->> 'each')::double precision)
-             from (select * from jsonb_each(p_uses -> 'uses') union all select * from jsonb_each(p_uses -> 'perJob')) a(budget, amount)
-            where a.budget = s.key), 0) end
-    from jsonb_each_text(p_start -> 'shared') s
 $function$;
 
 --- function sluice.drop_ended_v1(p_workers bigint[])
@@ -4456,6 +4445,31 @@ begin
   return v_since is not null;
 end $function$;
 
+--- function sluice.job_reservations_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
+CREATE OR REPLACE FUNCTION sluice.job_reservations_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
+ RETURNS TABLE(budget text, device text, amount double precision)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.budget, p.device,
+         case when p_first then p.resident else 0 end
+         + case when p_uses is null then p."perJob"
+                else o.amount end
+    from jsonb_to_recordset(p_start -> 'deviceUses') as p(budget text, device text, resident double precision, "perJob" double precision)
+   cross join lateral (
+     select case when coalesce(max((a.amount ->> 'devices')::integer), 1) = p_devices
+                 then coalesce(sum((a.amount ->> 'each')::double precision) filter (where a.each_job), 0) end as amount
+       from (select u.key, u.value, p_start ->> 'model' is null from jsonb_each(p_uses -> 'uses') u
+             union all select u.key, u.value, true from jsonb_each(p_uses -> 'perJob') u) a(budget, amount, each_job)
+      where a.budget = p.budget) o
+  union all
+  select s.key, '', case when p_uses is null then s.value::double precision else coalesce((
+           select sum((a.amount ->> 'each')::double precision)
+             from (select * from jsonb_each(p_uses -> 'uses') union all select * from jsonb_each(p_uses -> 'perJob')) a(budget, amount)
+            where a.budget = s.key), 0) end
+    from jsonb_each_text(p_start -> 'shared') s
+$function$;
+
 --- function sluice.jobs_by_id_v1(p_ids bigint[])
 CREATE OR REPLACE FUNCTION sluice.jobs_by_id_v1(p_ids bigint[])
  RETURNS SETOF sluice.jobs
@@ -5568,20 +5582,6 @@ CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details js
  IMMUTABLE
 RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'silent'::text THEN (((((('every worker that could run task '::text || (p_details ->> 'task'::text)) || ' is silent: '::text) || (p_details ->> 'worker'::text)) || ' sent its last heartbeat '::text) || (((p_details ->> 'silentMs'::text))::bigint / 1000)) || ' seconds ago'::text) WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
---- function sluice.offers_v1(p_worker bigint)
-CREATE OR REPLACE FUNCTION sluice.offers_v1(p_worker bigint)
- RETURNS jsonb
- LANGUAGE sql
- STABLE
-AS $function$
-  select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
-    select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
-      from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
-     where o.worker_id = p_worker and d.lost_at is null group by d.budget
-    union all
-    select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
-$function$;
-
 --- function sluice.open_claims_v1()
 CREATE OR REPLACE FUNCTION sluice.open_claims_v1()
  RETURNS boolean
@@ -5877,7 +5877,7 @@ declare
   v_models  text[];
 begin
   -- Queues first: an idle worker need not know more.
-  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
+  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.device_capacity_v1(p_worker), v_now);
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(

@@ -8,7 +8,7 @@ afterAll(() => {
   vi.unstubAllGlobals()
 })
 
-test('whoever signs in finds nothing of what was seen before them, though that session ended by itself', async () => {
+test('hides what was seen before from the next person who signs in, even if the session expired', async () => {
   const { client, queries } = await import('./connection.ts')
   const { signIn, forgetSession } = await import('./session.tsx')
   const session = { name: 'bob', role: 'submitter', permissions: ['jobs:read'], csrfToken: 'c' }

@@ -27,12 +27,12 @@ const outlook = {
     type: 'string',
     enum: [...WHY],
     description:
-      'starts: with the next look. next: what is in its way makes room. parallel: its model is loaded, as jobs end. held: others hold the room. behind: the room is kept for another',
+      'starts: on the next poll. next: what blocks it is about to be freed. parallel: its model is loaded, as jobs end. held: others hold the room. behind: the room is kept for another',
   }),
   reason: Type.String({ description: 'The same in words' }),
   need: AmountOrNull('On one device; null where that is not the matter'),
   room: AmountOrNull('What is free of it there'),
-  heldBy: Type.Array(Type.String(), { description: 'Models in its way' }),
+  heldBy: Type.Array(Type.String(), { description: 'Models that block it' }),
   holder: Type.Unsafe<string | null>({
     ...TextOrNull,
     description:

@@ -29,26 +29,28 @@ export const PoolBody = Type.Object({
       waitedMs: Type.Number(),
       reason: Type.String(),
     }),
-    { description: 'The same by lane, with what stands in the way' },
+    { description: 'The same by lane, with what blocks the jobs' },
   ),
   since: Type.Unsafe<string | null>({
     ...TimestampOrNull,
-    description: 'Since when there has been some without a break',
+    description: 'The start of the current overflow',
   }),
   overflows: Times('How often overflow began'),
   requests: Times('Requests for workers so far'),
   failed: Times('Requests that brought no worker'),
-  arrived: Times('Workers that came'),
-  returned: Times('Workers on their way out that were told to stay'),
-  operatorSet: Type.Array(Type.String(), { description: 'What an operator changed; files leave it alone' }),
+  arrived: Times('Workers that arrived'),
+  returned: Times('Workers that were kept while they were shutting down'),
+  operatorSet: Type.Array(Type.String(), {
+    description: 'Fields changed by an operator, which override files',
+  }),
 })
 export type PoolBody = Static<typeof PoolBody>
 
 export const FleetDecisionBody = Type.Object({
   id: Type.String(),
   pool: Type.String(),
-  action: oneOf(['start', 'bring-back'], 'bring-back: workers on their way out were told to stay'),
-  count: Count('Workers asked for, or told to stay'),
+  action: oneOf(['start', 'bring-back'], 'bring-back: workers that were shutting down were kept'),
+  count: Count('Workers requested, or kept'),
   reason: Type.String({ description: 'Why, in words' }),
   decidedAt: Timestamp,
   decidedBy: Type.String({ description: 'The process that decided' }),

@@ -112,7 +112,7 @@ test('an empty config is a config, and nothing is filled in', () => {
   expect(checkConfig({ lanes: undefined, capacity: undefined })).toEqual({})
 })
 
-describe('every problem is told, with its path, what was found and what would be right', () => {
+describe('reports every problem with its path, what was found and what would be correct', () => {
   test('all at once', () => {
     const problems = problemsOf({
       lanes: {
@@ -150,7 +150,7 @@ describe('every problem is told, with its path, what was found and what would be
     ])
   })
 
-  test('a key like no other gets the list of those that exist', () => {
+  test('lists the known keys for a key that resembles none of them', () => {
     expect(problemsOf({ tasks: { x: { retry: { jitter: 5 } } } })).toEqual([
       'tasks.x.retry.jitter: unknown key; the keys here are attempts, backoff, delay, maxDelay',
     ])
@@ -321,7 +321,7 @@ describe('hostile values', () => {
     expect(({} as { capacity?: number }).capacity).toBeUndefined()
   })
 
-  test('an object with a prototype of its own is no map', () => {
+  test('rejects an object with its own prototype', () => {
     expect(problemsOf({ lanes: { __proto__: { slots: 1 } } })[0]).toContain('a prototype of its own')
     expect(problemsOf({ lanes: new Map([['a', {}]]) })[0]).toContain('a prototype of its own')
   })
@@ -332,10 +332,10 @@ describe('hostile values', () => {
     expect(config.tasks?.toString).toBeUndefined()
   })
 
-  test('NUL and half surrogates are refused in every text', () => {
+  test('rejects NUL and unpaired surrogates in every text', () => {
     expect(problemsOf({ tasks: { x: { exec: ['a\0b'], requires: { os: '\ud800' } } } })).toEqual([
       'tasks.x.exec[0]: contains a NUL character; remove it',
-      'tasks.x.requires.os: contains half of a surrogate pair; remove it',
+      'tasks.x.requires.os: contains an unpaired surrogate; remove it',
     ])
   })
 

@@ -95,7 +95,7 @@ describe('problems', () => {
     ])
   })
 
-  test('a syntax error has its place, and what only follows from it is not told', () => {
+  test('reports a syntax error with its position, and not the errors that follow from it', () => {
     expect(problemsOf('a: { b: 1\nc: 2\nd:\n  - x\n  - y: 3\n')).toEqual([
       'sluice.yaml:2:1 : not valid YAML: Flow map in block collection must be sufficiently indented and end with a }',
     ])
@@ -189,7 +189,7 @@ describe('files that grow when they are read', () => {
   })
 })
 
-test('an unquoted cron expression that begins with a star is told to be quoted', () => {
+test('asks for quotes around a cron expression that begins with a star', () => {
   const { problems, readable } = readYaml(
     'schedules:\n  tick:\n    cron: * * * * *\n    task: a\n',
     'sluice.yaml',

@@ -100,7 +100,7 @@ export function text(rules: { expected: string; secret?: boolean; empty?: boolea
       }
       if (found === '' && !empty) return at.report(`found empty text; write ${expected}`)
       if (found.includes('\0')) return at.report('contains a NUL character; remove it')
-      if (/\p{Surrogate}/u.test(found)) return at.report('contains half of a surrogate pair; remove it')
+      if (/\p{Surrogate}/u.test(found)) return at.report('contains an unpaired surrogate; remove it')
       return found
     },
   }

@@ -230,7 +230,7 @@ describe('when clocks are put back', () => {
     },
   )
 
-  test('whoever asks in the second showing of an hour does not get its first again', () => {
+  test('returns no tick of the first occurrence of an hour during its second occurrence', () => {
     expect(ticks('45 2 * * *', 'Europe/Berlin', '2027-10-31T01:10:00Z', '2027-11-01T02:00:00Z')).toEqual([
       '2027-11-01T01:45:00.000Z',
     ])

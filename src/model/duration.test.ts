@@ -81,7 +81,7 @@ describe('parseDuration', () => {
     }
   })
 
-  test('never takes something that is no duration for one', () => {
+  test('never accepts anything that is not a duration', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         fc.pre(!/^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$/.test(text))

@@ -99,12 +99,12 @@ test('a job that was run again tells how it had ended, and who had it run again 
   ])
 })
 
-test('a wait that is not stored is not told as none', () => {
+test('does not show a wait that is not stored as no wait', () => {
   const job: JobTimes = { ...queued, state: 'failed', readyAt: at(5), finishedAt: at(5) }
   expect(told(job, [attempt])[1]).toEqual(['started', 2, null, false])
 })
 
-test('who cancelled is told with the asking, or with the end of what never ran', () => {
+test('names who cancelled with the request, or with the end of a job that never ran', () => {
   const acts = [{ at: at(3), by: 'bob', what: 'cancel' as const }]
   const job: JobTimes = { ...queued, state: 'cancelled', cancelAt: at(3), finishedAt: at(3), error: 'x' }
   const byOf = (entries: ReturnType<typeof timelineOf>) => entries.map(({ what, by }) => [what, by])

@@ -6,7 +6,7 @@ describe('differences', () => {
     expect(differences({ a: 1, b: [1, { c: null }] }, { b: [1, { c: null }], a: 1 }, 9)).toEqual([])
   })
 
-  test('are told with the path to the smallest part that is not the same', () => {
+  test('have the path to the smallest part that differs', () => {
     expect(
       differences({ rows: [{ name: 'a' }, { name: 'b' }] }, { rows: [{ name: 'a' }, { name: 'c' }] }, 9),
     ).toEqual([{ path: 'rows[1].name', here: 'b', there: 'c' }])

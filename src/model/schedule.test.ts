@@ -15,7 +15,7 @@ function plan(schedule: typeof HOURLY, nextAt: string, now: string) {
 }
 
 describe('the ticks that are due', () => {
-  test('are fired, and the next one is told', () => {
+  test('are fired, and the next one is returned', () => {
     expect(plan(HOURLY, '2031-05-01T08:00:00Z', '2031-05-01T08:00:01Z')).toEqual({
       fire: ['2031-05-01T08:00:00.000Z'],
       passed: undefined,
@@ -23,7 +23,7 @@ describe('the ticks that are due', () => {
     })
   })
 
-  test('after a time without anybody, only the latest is made up for; the older ones are told together', () => {
+  test('fires only the latest tick after an outage, and reports the older ones together', () => {
     expect(plan(HOURLY, '2031-05-01T08:00:00Z', '2031-05-01T12:30:00Z')).toEqual({
       fire: ['2031-05-01T12:00:00.000Z'],
       passed: {

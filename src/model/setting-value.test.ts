@@ -109,7 +109,7 @@ test('a path reads like code', () => {
   expect(formatPath(['tasks', 'a.b', 'env'])).toBe('tasks["a.b"].env')
 })
 
-test('what was found is told in a few words, however large it is', () => {
+test('describes any value in a few words, however large it is', () => {
   expect(describeValue('x'.repeat(100_000)).length).toBeLessThan(80)
   expect([null, [], {}, () => 1, Number.NaN].map(describeValue)).toEqual([
     'nothing',

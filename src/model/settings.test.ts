@@ -210,7 +210,7 @@ test('a poll of 0, and what is shorter than can be done, is the shortest there i
 })
 
 describe('what cannot work', () => {
-  test('every problem of every source is told in one error', () => {
+  test('reports every problem of every source in one error', () => {
     const problems = problemsOf({
       file: { capacity: -1, lanes: { interactive: { poll: '2h' } } },
       environment: { SLUICE_GRACE: 'soon', SLUICE_CYCLE_MAX: '0', SLUICE_LANE_SYSTEM_SLOTS: '-1' },

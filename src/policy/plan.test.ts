@@ -101,7 +101,7 @@ test('a model is loaded for the job that needs it, with its memory charged once'
   ])
 })
 
-test('of several models that wait the deepest is loaded, and the others learn what is in their way', () => {
+test('loads the deepest of several waiting models, and tells the others what blocks them', () => {
   const [few, many] = [queue('A', { depth: 3 }), queue('B', { depth: 30 })]
   const given = input({ queues: [few, many] })
 
@@ -259,7 +259,7 @@ test('kept room is lent to a small model whose turn ends before the room can be 
   expect(whyOf(given(6_000), small)).toEqual({ kind: 'behind', model: 'B', device: 'a' })
 })
 
-test('while a long job is in the way, models with short jobs beside it go on', () => {
+test('models with short jobs continue beside a long job that blocks another', () => {
   const given = (shortMs: number) =>
     input({
       gpus: { a: [24, 6] },
@@ -463,7 +463,7 @@ test('memory that is still being freed is waited for, and no other model has to 
   expect(plan(given)).toMatchObject({ starts: [], unloads: [] })
 })
 
-test('room is kept for a big model that is due: small ones do not take turns in its way', () => {
+test('reserves room for a large model that is due, so that small ones do not block it in turn', () => {
   const small = queue('C', { gb: 6, depth: 1 })
   const big = queue('B', { gb: 22, waitedMs: 130_000 })
   const residents = [resident('A', 'a', { gb: 6, ...busy })]
@@ -540,7 +540,7 @@ test('classes of one model take turns behind their heads, and a lower priority c
   ])
 })
 
-test('a full lane and a full worker are told apart', () => {
+test('distinguishes a full lane from a full worker', () => {
   const [blocked, open] = [queue('A', { most: 0 }), queue('B')]
 
   expect(whyOf(input({ queues: [blocked, open] }), blocked)).toEqual({ kind: 'lane-full' })

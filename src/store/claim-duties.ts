@@ -24,7 +24,7 @@ const CLAIM = statement(
                  else least($5::float8, extract(epoch from clock_timestamp() - k.since)::float8 * 1000) end as good_for_ms
        from sluice.watch k
    ), noted as (
-     -- Once a second is enough, whoever does it.
+     -- Once a second is enough, by any process.
      update sluice.watch k
         set since = case when k.last_at < clock_timestamp() - make_interval(secs => $4::integer / 1000.0) then clock_timestamp() else k.since end,
             last_at = clock_timestamp()

@@ -124,7 +124,7 @@ function reportProgress(attempt: Attempt, fraction: number, message?: string): v
   if (typeof fraction !== 'number' || Number.isNaN(fraction)) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `progress: ${format('%o', fraction)} is no fraction; give a number from 0 to 1`,
+      `progress: ${format('%o', fraction)} is not a fraction; use a number from 0 to 1`,
     )
   }
   attempt.services.progress(

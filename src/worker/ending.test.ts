@@ -54,7 +54,7 @@ describe('an attempt on devices', () => {
     expect(decide(threw(outOfMemory()))).toMatchObject({ kind: 'retry', error: 'out of memory' })
   })
 
-  test('that was told to stop ends as it was told', () => {
+  test('ends as requested when it was asked to stop', () => {
     const policy = { task: 't', retry, memory: { model: false, loading: false } }
     const stop = new Stop('cancelled', 'on request')
     expect(decideEnding(threw(torch), stop, policy, 0, NOW, 0)).toMatchObject({ kind: 'cancelled' })
@@ -90,7 +90,7 @@ describe('an attempt that nobody stopped', () => {
     expect(() => snooze('soon')).toThrow(
       /^snooze: "soon" is not a duration; write milliseconds or text such as/,
     )
-    expect(() => retryAt(new Date('x'))).toThrow(/^retryAt: .* is no time; give a Date, or a duration/)
+    expect(() => retryAt(new Date('x'))).toThrow(/^retryAt: .* is not a time; use a Date, a duration/)
     expect(decide(threw(retryAt(2000, 'later')))).toEqual({ kind: 'retry', error: 'later', delayMs: 2000 })
     expect(decide(threw(retryAt(2000, 'later')), { failures: 2 })).toEqual({ kind: 'failed', error: 'later' })
   })

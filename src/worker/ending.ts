@@ -46,7 +46,7 @@ function checkTime(time: Date | Duration, where: string): Date | number {
   if (typeof ms === 'number' && !Number.isNaN(ms)) return time
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `${where}: ${show(time)} is no time; give a Date, or a duration such as 30s or a number of milliseconds`,
+    `${where}: ${show(time)} is not a time; use a Date, a duration such as 30s, or a number of milliseconds`,
   )
 }
 

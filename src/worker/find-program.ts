@@ -36,7 +36,7 @@ export function whyNotStartable(program: Program, environment: NodeJS.ProcessEnv
 
 function whyNotRunnable(file: string): string | undefined {
   try {
-    if (!statSync(file).isFile()) return `${file} is no file`
+    if (!statSync(file).isFile()) return `${file} is not a file`
     accessSync(file, constants.X_OK)
     return undefined
   } catch (error) {

@@ -71,7 +71,7 @@ export class StartFaults {
     this.#events.broken(error)
     this.#options.log.error(
       { error },
-      'this worker is broken and takes no more jobs; mend it and undrain or restart it',
+      'this worker is broken and takes no more jobs; fix the cause, then undrain or restart it',
     )
   }
 

@@ -198,7 +198,7 @@ test('a bulk submission passes for its keys, not for links to jobs it is submitt
   expect(asked.times).toBe(2)
 })
 
-test('those who are refused are told to come back one after another, as fast as jobs end, within a minute', async () => {
+test('spreads the retry times of rejected callers over the rate at which jobs end, within a minute', async () => {
   const { refuse, pass } = await open()
   const full = refuse({ ceiling: 5, active: 5 })
   const waits: number[] = []
@@ -210,7 +210,7 @@ test('those who are refused are told to come back one after another, as fast as 
   expect([waits[0], waits[9], waits[10], waits[99], waits[100], waits[699]]).toEqual([1, 1, 2, 10, 11, 60])
 })
 
-test('with nothing known to end they are told what the database says', async () => {
+test("uses the database's retry time when no job is known to end", async () => {
   const { refuse, pass } = await open()
   expect(await pass([plain], refuse({ ceiling: 5, active: 5, drainRate: 0, retryAfter: 5 }))).toMatchObject({
     details: { retryAfter: 5 },

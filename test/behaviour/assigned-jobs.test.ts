@@ -134,7 +134,7 @@ test.for([
   },
 )
 
-test('a worker that drains hands back what it is assigned all the same', async () => {
+test('a draining worker still returns the jobs assigned to it', async () => {
   const life = await busy()
   life.source.events!.beat(beat({ draining: true }))
   const cycle = await life.source.next()

@@ -189,12 +189,12 @@ describe('what a job needs', () => {
       apps.logged
         .filter(({ level }) => level === 'warn')
         .map(({ fields, message }) => [fields.task, message]),
-    ).toEqual([['lost', expect.stringContaining('uses budget nothing, which nobody has declared')]])
+    ).toEqual([['lost', expect.stringContaining('uses budget nothing, which is not declared')]])
     await app.work({ capacity: 0 })
     const job = await app.submit(lost, undefined)
     const { reason, wait } = await app.why(job.id)
     expect(reason).toBe(
-      'task lost uses budget nothing, which there is not: nobody has declared it, or it was deleted',
+      'task lost uses budget nothing, which does not exist: it was never declared, or it was deleted',
     )
     expect(wait).toMatchObject({ kind: 'budget', budget: { budget: 'nothing' } })
     await app.cancel(job.id)

@@ -169,7 +169,7 @@ test('policy, settings and database agree on the rules of a budget that says not
   expect({ quantum: made!.quantum, maxWaitMs: Number(made!.wait) }).toEqual(DEFAULT_RULES)
 })
 
-test('a task with a model and no uses is told at the start what that means', async () => {
+test('warns at the start about a task with a model and no uses', async () => {
   const loose = task({ name: 'loose', model: 'llm', run: () => null })
   const none = task({ name: 'none', uses: { zero: 1 }, run: () => null })
   await apps.open({ tasks: [loose, none], budgets: { zero: 0 }, lanes })
@@ -253,7 +253,7 @@ describe('what is left behind', () => {
     await app.work()
     const job = await app.submit(glued, undefined)
     expect((await app.why(job.id)).reason).toBe(
-      'task glued uses budget paste, which there is not: nobody has declared it, or it was deleted',
+      'task glued uses budget paste, which does not exist: it was never declared, or it was deleted',
     )
     await app.cancel(job.id)
   })

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 const database = useDatabase()
 const apps = useApps(database)
 
-test('a worker runs one job at a time unless told otherwise', async () => {
+test('a worker runs one job at a time by default', async () => {
   const gate = new Gate()
   const held = task({ name: 'one', lane: 'wide', run: () => gate.pass() })
   const app = await apps.open({ tasks: [held], lanes: { wide: { slots: 50 } } })
@@ -25,7 +25,7 @@ test('a worker runs one job at a time unless told otherwise', async () => {
   await Promise.all(jobs.map((job) => job.result()))
 })
 
-test('a full worker takes nothing, however much waits and however often it is told', async () => {
+test('a full worker takes nothing, however many jobs wait and however many hints arrive', async () => {
   const gate = new Gate()
   let running = 0
   let most = 0

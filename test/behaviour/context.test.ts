@@ -88,7 +88,7 @@ test('still commits a step that was done when the stop came, and then stops', as
   expect(attempt.steps.get('upload')).toBe('uploaded')
 })
 
-test('keeps progress between 0 and 1 and refuses what is no number', () => {
+test('keeps progress between 0 and 1 and rejects anything that is not a number', () => {
   const attempt = new RecordedAttempt()
   const { progress } = createContext(attempt)
 
@@ -100,7 +100,7 @@ test('keeps progress between 0 and 1 and refuses what is no number', () => {
     [1, undefined],
     [0, undefined],
   ])
-  expect(() => progress(Number.NaN)).toThrow('give a number from 0 to 1')
+  expect(() => progress(Number.NaN)).toThrow('use a number from 0 to 1')
 })
 
 test('refuses a step without a name or a function', async () => {

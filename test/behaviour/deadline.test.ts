@@ -17,7 +17,7 @@ async function expireTick(): Promise<void> {
   await db.close()
 }
 
-test('a job that finds no capacity by its deadline fails, and says what stood in the way', async () => {
+test('a job without capacity by its deadline fails with what blocked it', async () => {
   const lonely = task({ name: 'lonely', run: (_: unknown) => null })
   const stopped = task({ name: 'stopped', lane: 'closed', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [lonely, stopped], lanes: { closed: { slots: 1, enabled: false } } })

@@ -99,7 +99,7 @@ test('a call that hangs is killed after its time, with all it has started', asyn
   expect(await until(async () => (await reader.read()).kind === 'read', 'the next reading')).toBe(true)
 })
 
-test('a program that fails, and one that is not there, are told apart', async () => {
+test('distinguishes a failing program from a missing one', async () => {
   const gpus = fakeGpus()
   gpus.mode = 'exit9'
   expect(await new GpuReader().read()).toMatchObject({
@@ -149,7 +149,7 @@ test('a GPU that disappears is reported as lost, and as there when it is back', 
   expect(byKey(left, 'GPU-b')).toMatchObject({ lost: false })
 })
 
-test('once the program is gone its GPUs are lost, which is told once; they are there when it is back', async () => {
+test('marks GPUs as lost once the program is gone, reports it once, and restores them when it is back', async () => {
   const gpus = fakeGpus()
   const { devices, seen, logged, reports } = watch([AUTO])
   await seen('both GPUs', (readings) => readings.length === 2)
@@ -175,7 +175,7 @@ test('once the program is gone its GPUs are lost, which is told once; they are t
   expect(logged.slice(2)).toEqual(['a GPU is back', 'a GPU is back'])
 })
 
-test('while the program hangs, what was measured gets old, and nothing else is told', async () => {
+test('keeps the last measurement, which ages, while the program hangs', async () => {
   const gpus = fakeGpus()
   const { devices, seen, logged, reports } = watch([AUTO], 300)
   await seen('both GPUs', (readings) => readings.length === 2)
@@ -197,7 +197,7 @@ test('while the program hangs, what was measured gets old, and nothing else is t
   expect(reports.length).toBeGreaterThan(2)
 })
 
-test('one whose GPUs were never read offers none of them; values that are not told are null', async () => {
+test('offers no GPUs that were never read; missing values are null', async () => {
   const gpus = fakeGpus()
   gpus.mode = 'exit9'
   const declared: DeviceBudget = { name: 'ram', auto: false, declared: { big: 100 } }
@@ -222,10 +222,7 @@ test('who has no budget with devices starts no program; who is not heard tells i
   source.away = true
   gpus.take('GPU-a', MIB)
   devices.startOver()
-  await until(
-    () => logged.some((line) => line.startsWith('the devices could not be reported')),
-    'the failure',
-  )
+  await until(() => logged.some((line) => line.startsWith('could not report the devices')), 'the failure')
   source.away = false
   await seen('the report', (readings) => byKey(readings, 'GPU-a')?.used === MIB)
 })

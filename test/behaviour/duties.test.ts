@@ -316,7 +316,7 @@ test('a worker that was heard of lately is left alone, and so is everybody until
   await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'calm'`)
 })
 
-test('drift between slots and what runs is told loudly and repaired', async () => {
+test('reports and repairs drift between slots and running jobs', async () => {
   const adrift = task({ name: 'adrift', lane: 'drift', run: (_: unknown) => null })
   const harmful = task({ name: 'harmfulTwice', lane: 'drift', onLost: 'fail', run: (_: unknown) => null })
   const app = await apps.open({
@@ -452,7 +452,7 @@ test('a lane whose jobs wait for capacity gets one warning per episode, before a
   await app.cancelMany({ task: 'flood' })
 })
 
-test('the oldest wait is that of whoever has waited longest, not of the first in line', async () => {
+test('reports the wait of the job that has waited longest, not of the first in line', async () => {
   const slow = task({ name: 'slow', run: (_: unknown) => null })
   const app = await apps.open({ tasks: [slow] })
   const first = await app.submit(slow, undefined)

@@ -71,7 +71,7 @@ describe('an embedded database', () => {
     await database.release()
   })
 
-  test('takes settings from whoever starts the server, though not those that keep it private', async () => {
+  test('applies settings given at the start of the server, except those that keep it private', async () => {
     const database = await openEmbedded({
       dataFolder: await preparedFolder(),
       settings: { wal_level: 'logical', max_connections: '37', listen_addresses: '*' },

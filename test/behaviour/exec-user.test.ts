@@ -300,7 +300,7 @@ test.skipIf(skippedBecause !== undefined)(
   },
 )
 
-test('user is refused for a task that is no program', async () => {
+test('rejects user for a task that is not a program', async () => {
   const { checkConfig } = await import('../../src/config/check-config.ts')
 
   expect(() => checkConfig({ tasks: { job: { user: 'builder' } } })).toThrow(

@@ -72,7 +72,7 @@ async function take(worker: SessionByHand, free = 1): Promise<number> {
   return (await worker.cycle([], free, 0)).assignments.length
 }
 
-test('a job goes to the worker that came first, whoever looks first', async () => {
+test('a job goes to the worker that registered first, whichever polls first', async () => {
   const [first, second, third] = [await worker(), await worker(), await worker()]
   await submit()
   const before = performance.now()
@@ -165,7 +165,7 @@ describe('who cannot run a job is passed over at once:', () => {
   })
 })
 
-test('what was left to others and is still there after a moment belongs to whoever looks', async () => {
+test('a job left to earlier workers goes to any worker after a moment', async () => {
   const [, second] = [await worker(), await worker()]
   await submit('plain', 60)
   expect(await take(second)).toBe(0)
@@ -223,7 +223,7 @@ test('a worker that drains is given nothing, whatever it asks for', async () => 
   expect(await take(only)).toBe(1)
 })
 
-test('where a lane is spread a job goes to whoever runs the fewest', async () => {
+test('in a spread lane, a job goes to the worker with the fewest running jobs', async () => {
   const [first, second] = [await worker({ capacity: 9 }), await worker({ capacity: 9 })]
   await submit('even')
   expect(await take(first)).toBe(1)

@@ -28,7 +28,7 @@ describe('workers that were asked for and did not come', () => {
     expect((await decisions(app))[0]).toMatchObject({ outcome: 'expired', endedWhy: 'none arrived in time' })
   })
 
-  test('those that whoever ended the request did not live to stop are stopped by another, and cannot come any more; who came is left alone', async () => {
+  test('another process stops the workers of a request whose process died, but not those that have arrived', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 2 })
     await app.submitMany(work, [null, null])
     provisioner.behave = 'never come'
@@ -74,7 +74,7 @@ describe('workers that were asked for and did not come', () => {
   const nothingLeft = async () =>
     (await database.sql('select 1 from sluice.fleet_decisions where stop_at is not null')).length === 0
 
-  test('what cannot be told apart is not stopped while somebody runs on it: an id twice, or that of a worker of another request', async () => {
+  test('does not stop running workers with ambiguous ids: a repeated id, or that of another request', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 3 })
     await app.submitMany(work, [null, null])
     provisioner.behave = 'never come'
@@ -114,7 +114,7 @@ describe('workers that were asked for and did not come', () => {
     expect(provisioner.stopped, 'the one who works was never stopped').toEqual(['i-2'])
   })
 
-  test('nothing is stopped while the provisioner may be starting it anew', async () => {
+  test('stops nothing while the provisioner may be starting it again', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 1 })
     await app.submit(work, null)
     provisioner.behave = 'never come'
@@ -170,7 +170,7 @@ describe('workers that were asked for and did not come', () => {
     expect((await decisions(app))[0]!.endedWhy).toContain('member must be one of 1')
   })
 
-  test('who comes as a member that nobody asked for, or for a request that has failed, is turned away', async () => {
+  test('rejects a worker that was not requested, or whose request has failed', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 3, cooldown: '1h' })
     await app.submitMany(work, [null, null])
     provisioner.behave = 'hang'

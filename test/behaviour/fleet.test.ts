@@ -151,7 +151,7 @@ describe('overflow', () => {
     expect(provisioner.calls.map(({ token }) => token)).toEqual(Array(2).fill(provisioner.calls[0]!.token))
   })
 
-  test('a worker too many is turned away when it registers: the maximum holds whatever provisioners do', async () => {
+  test('rejects a surplus worker at registration: the maximum holds whatever provisioners do', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 2 })
     await app.submitMany(work, [null, null])
     await keeper().tend()
@@ -234,7 +234,7 @@ describe('overflow', () => {
     expect(provisioner.calls, 'it is silent').toHaveLength(1)
   })
 
-  test('a worker that leaves for lack of work is told to stay, unless an operator drained it meanwhile', async () => {
+  test('keeps a worker that is shutting down because it was idle, unless an operator drained it', async () => {
     const { app, provisioner, keeper } = await openPool({ max: 2, idle: '1h' })
     // Rows alone: a worker that was let go would be gone before it could be told to stay.
     const idler = { host: 'h', pid: 1, version: '0', capacity: 1, cores: 1, tasks: ['work'], labels: {} }

@@ -9,7 +9,7 @@ import { startProxy } from '../support/tcp-proxy.ts'
 
 const database = useDatabase({ direct: true })
 
-test('a server without a free connection is told apart from one that cannot be reached', async () => {
+test('distinguishes a server without free connections from one that cannot be reached', async () => {
   const role = `crowded_${database.name}`
   await database.admin(`create role ${role} login connection limit 0`)
   try {

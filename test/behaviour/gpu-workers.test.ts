@@ -131,7 +131,7 @@ describe('models', () => {
     expect(unloads).toEqual([`llama ${BIG}`, `mixtral ${BIG}`])
   })
 
-  test('of a worker that is full make room all the same', async () => {
+  test('make room on a full worker, too', async () => {
     const gpus = machine()
     const gate = new Gate()
     const unloads: string[] = []
@@ -205,7 +205,7 @@ describe('programs', () => {
     return { config: { tasks }, folder: process.cwd(), locate: () => undefined } as unknown as LoadedConfig
   }
 
-  test('see the devices that were set aside for them, and no others; those without a budget are told nothing', async () => {
+  test('see only the devices reserved for them; tasks without a budget see none', async () => {
     machine()
     const show = [process.execPath, '-e', `const fs = require('node:fs'); ${SHOW}`]
     const config = configOf({

@@ -180,7 +180,7 @@ test('hints are merged: a thousand submissions at once send a few, and jobs of a
   }
 })
 
-test('a workflow that is retried is told to those who advance workflows', async () => {
+test('announces a retried workflow to the processes that advance workflows', async () => {
   const idle = task({ name: 'idle', lane: 'polled', run: (_: unknown) => null })
   const workflows = [{ name: 'pair', definition: { steps: { one: { task: 'idle' } } } }]
   const app = await apps.open({ tasks: [idle], workflows, lanes })

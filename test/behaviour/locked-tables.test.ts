@@ -160,7 +160,7 @@ test('a statement that waits for a lock ends in time on the server, and its conn
   expect(await db.run(read)).toHaveLength(1)
 })
 
-test('a connection is given up only after the server was told to stop its statement', async () => {
+test('abandons a connection only after asking the server to stop its statement', async () => {
   const [held, raced] = [
     { name: 'held', text: 'select 1 from sluice.settings limit 1' },
     { name: 'raced', text: 'select 2 from sluice.settings limit 1' },

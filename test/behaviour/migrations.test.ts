@@ -276,7 +276,7 @@ test('where another server has recorded what was applied, a program still finds 
   expect((await migrate(database.url)).restored.toSorted()).toEqual(['jobs/expire_v1', 'lanes/misplaced'])
 })
 
-test('a program told to leave the schema alone refuses functions of another build, and names three of them', async () => {
+test('a program with migrate: false rejects functions of another build, and names three of them', async () => {
   await migrate(database.url)
   await database.sql(
     `update sluice.functions set hash = 'changed' where name like 'access/%' or name like 'submit/submit%'`,
@@ -395,7 +395,7 @@ test('reads since when programs are compatible from the first line of a migratio
   expect(compatibleSinceOf('-- compatible since 8 or later\n')).toBe(1)
 })
 
-test('a program told to leave the schema alone refuses one that is too old', async () => {
+test('a program with migrate: false rejects a schema that is too old', async () => {
   await expect(sluice({ database: database.url, migrate: false })).rejects.toMatchObject({
     code: 'DATABASE_UNSUITABLE',
     message: `the schema is at version 0, this program needs ${newest}: run \`sluice migrate\``,
@@ -420,7 +420,7 @@ test('a role that owns the database and may nothing else migrates it and works i
   expect(owners).toEqual([{ name: role }])
 })
 
-test('a role that may not create a schema is told what it needs', async () => {
+test('explains to a role that may not create a schema what it needs', async () => {
   await database.admin(`create role ${role}_guest login`)
   onTestFinished(async () => {
     await database.admin(`drop role ${role}_guest`)

@@ -169,7 +169,7 @@ test('a load that fails fails every job that waits for it; the next job loads ag
   expect((await enter(keeper, 'llama', ['x'], attempt(), false)).value).toBe('there')
 })
 
-test('a job that is stopped does not wait for the load; when nobody does, the load is told, and given up', async () => {
+test('a stopped job does not wait for the load; the load is abandoned when no job waits for it', async () => {
   let told: unknown
   const { keeper, news } = keep({
     load: ({ signal }) =>
@@ -253,13 +253,13 @@ test('a program that loads its model itself calls no hook, and the model counts 
   expect(calls).toEqual([])
 })
 
-test('what is asked to be unloaded and is not there is told as gone', () => {
+test('reports a model to unload as gone if it is not loaded', () => {
   const { keeper, news } = keep()
   keeper.unload([{ model: 'ghost', device: 'x' }])
   expect(news()).toMatchObject({ unloaded: [{ model: 'ghost', device: 'x' }] })
 })
 
-test('an unload that fails is told in the log, and the model counts as gone', async () => {
+test('logs a failed unload, and counts the model as gone', async () => {
   const { keeper, news, errors } = keep({
     unload: () => {
       throw new Error('it would not go')
@@ -272,7 +272,7 @@ test('an unload that fails is told in the log, and the model counts as gone', as
   expect(errors).toEqual(['a model could not be unloaded'])
 })
 
-test('a worker that starts over unloads what nobody is charged for, tells nobody, and loads anew after that', async () => {
+test('a worker that starts over unloads models that nothing is charged for, silently, and can load them again', async () => {
   const gate = new Gate()
   const order: string[] = []
   const { keeper, news } = keep({

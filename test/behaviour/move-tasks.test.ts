@@ -233,7 +233,7 @@ test('a lane that an operator creates without a stale time has that of the progr
 })
 
 describe('a lane that an operator deletes', () => {
-  test('says what it is in use by, unless it is told where that goes', async () => {
+  test('reports what uses the lane, unless a target lane is given', async () => {
     const gate = new Gate()
     const inUse = task({ name: 'in-use', run: (_: null) => gate.pass() })
     const app = await apps.open({ tasks: [inUse] })
@@ -268,7 +268,7 @@ describe('a lane that an operator deletes', () => {
     })
   })
 
-  test('stays deleted when programs start that declare it; its tasks and jobs go where they were told', async () => {
+  test('stays deleted when programs declare it; its tasks and jobs go to the target lane', async () => {
     const gate = new Gate()
     const rest = task({ name: 'rest', lane: 'gone', run: (n: number) => gate.pass(String(n)) })
     const options = { tasks: [rest], lanes: { gone: { slots: 1 }, target: { slots: 1 } } }

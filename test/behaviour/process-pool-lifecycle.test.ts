@@ -54,7 +54,7 @@ describe('the start', () => {
     expect(descendants.left()).toHaveLength(3)
   })
 
-  test('makes as many as there are cores when not told otherwise', () => {
+  test('starts as many processes as there are cores by default', () => {
     expect(new ProcessPool({ log: { info() {}, warn() {} } }).size).toBe(availableParallelism())
   })
 

@@ -91,7 +91,7 @@ describe('a task in a process', () => {
     await expect(run('doubled', 3)).rejects.toMatchObject({ code: 'INVALID_INPUT', message: /must be even/ })
   })
 
-  test('is told when there is no workdir', async () => {
+  test('reports a missing workdir', async () => {
     await expect(run('report')).rejects.toMatchObject({ code: 'WORKER_BROKEN', message: /given no workdir/ })
   })
 

@@ -368,7 +368,7 @@ describe('options of provisioners', () => {
     })
   })
 
-  test('what a program names in an answer that is refused is known all the same, so that it is stopped', async () => {
+  test('stops workers that a rejected response names', async () => {
     const answers: [string, string, object[]][] = [
       [
         '[{ member: 1, id: "a" }, { member: 2 }, { member: 2, id: "b\\0" }, null]',

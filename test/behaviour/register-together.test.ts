@@ -65,7 +65,7 @@ async function whileHeld<T>(pool: string, work: () => Promise<T>, then: () => Pr
   return waiting
 }
 
-test('workers that register together are told their ids in the order given, whichever pools they name', async () => {
+test('workers that register together get their ids in the order given, whichever pools they name', async () => {
   const given = [worker('1', 'b'), worker('2'), worker('3', 'a'), worker('4', 'b'), worker('5', 'a')]
   const ids = await registerWorkers(db, given)
   const rows = await database.sql<{ id: string; name: string; pool: string | null }>(

@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 const database = useDatabase()
 const apps = useApps(database)
 
-test('the results of 10,000 jobs come back to whoever waits for them', async () => {
+test('returns the results of 10,000 jobs to their callers', async () => {
   const square = task({ name: 'square', run: (n: number) => n * n })
   const app = await apps.open({ tasks: [square], lanes: { wide: { slots: 200, tasks: ['square'] } } })
   const jobs = await app.submitMany(
@@ -209,7 +209,7 @@ test('closing rejects those who wait, and nobody can wait afterwards', async () 
   expect(await worker.job(job.id).result()).toBeNull()
 })
 
-test('whoever waits may give up after a time or by a signal; the job goes on, and others still wait for it', async () => {
+test('a caller may stop waiting after a timeout or by a signal; the job continues, and others still wait for it', async () => {
   const gate = new Gate()
   const slow = task({ name: 'slow', run: (n: number) => gate.pass().then(() => n) })
   const app = await apps.open({ tasks: [slow] })

@@ -245,7 +245,7 @@ describe('retry of what failed', () => {
     await job.result()
   })
 
-  test('a group whose handler failed too: the failure runs again, and its handler is decided anew', async () => {
+  test('a group whose handler failed, too: the failure runs again, and its handler is decided again', async () => {
     const { app, play: it } = await play(['risky', 'mend'])
     const job = await app.submit('grouped', {})
     expect(await ended(app, job.id)).toBe('failed')
@@ -290,7 +290,7 @@ describe('retry of what failed', () => {
     expect(it.ran).not.toContain('list')
   })
 
-  test('a step that could not be rendered is decided anew', async () => {
+  test('decides a step that could not be rendered again', async () => {
     const { app, play: it } = await play()
     const job = await app.submit('unrendered', {})
     expect(await ended(app, job.id)).toBe('failed')
@@ -372,7 +372,7 @@ describe('retry of several jobs of one workflow', () => {
     expect(await job.result()).toMatchObject({ merge: 6 })
   })
 
-  test('decides a named job anew, and does not run it twice, where it follows from another one', async () => {
+  test('decides a named job again, and does not run it twice, if it follows from another one', async () => {
     const { app, play: it } = await play(['risky', 'mend'])
     const job = await app.submit('robust', { value: 1 })
     expect(await ended(app, job.id)).toBe('failed')

@@ -209,7 +209,7 @@ test('snooze burns nothing: a task may snooze more often than it may fail', asyn
 })
 
 test.each([
-  ['snooze', () => snooze(Number.NaN), 'NaN is no time; give a Date, or a duration such as 30s'],
+  ['snooze', () => snooze(Number.NaN), 'NaN is not a time; use a Date, a duration such as 30s'],
   [
     'snooze',
     () => snooze('tomorrow' as never),
@@ -218,7 +218,7 @@ test.each([
   [
     'retryAt',
     () => retryAt(new Date('never')),
-    'a Date without a time is no time; give a Date, or a duration',
+    'a Date without a time is not a time; use a Date, a duration',
   ],
 ])('%s refuses a time that is none, so that no job comes back at once for ever', (name, make, message) => {
   expect(make).toThrow(`${name}: ${message}`)

@@ -209,7 +209,7 @@ test('fsync = off is refused: an accepted job could be lost', async () => {
   }
 })
 
-test('a database that cannot be reached is told as such, within a moment', async () => {
+test('reports an unreachable database within a moment', async () => {
   await expect(sluice({ database: 'postgres://nobody@127.0.0.1:1/none' })).rejects.toMatchObject({
     code: 'DATABASE_UNAVAILABLE',
     message: expect.stringMatching(/^cannot connect to PostgreSQL: .*127\.0\.0\.1:1/),

@@ -163,7 +163,7 @@ test('a checkpoint and a progress of one job do not undo each other', async () =
   expect(view.progress).toBeCloseTo(0.6)
 })
 
-test('whoever lost the lease can commit neither step nor checkpoint nor progress', async () => {
+test('a worker that lost the lease can commit neither step nor checkpoint nor progress', async () => {
   const gate = new Gate()
   const refusals: unknown[] = []
   const stale = task({

@@ -71,7 +71,7 @@ test('delays every byte and stays in order when the delay ends', async () => {
   await client.end()
 })
 
-test('whoever watches new connections may stop one before the server hears of it', async () => {
+test('an observer of new connections may stop one before the server sees it', async () => {
   const unwatch = proxy.onConnect((connection) => {
     if (connection.applicationName === 'unwanted') connection.cut()
   })

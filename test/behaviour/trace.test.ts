@@ -108,7 +108,7 @@ test('from the root of a fan-out: the failed item, compared with the nearest goo
   expect(found.suspect).toBe(item!.id)
 })
 
-test('a step tells which steps its input was made from, and of those that it only needs nothing', async () => {
+test('a step names the steps its input was made from, but not those it only needs', async () => {
   const app = await open()
   const job = await app.submit('made', null)
   expect(await ended(app, job.id)).toBe('failed')
@@ -191,7 +191,7 @@ test('a node that is named is where the trace begins, and its own fault where al
   })
 })
 
-test('a workflow in which nothing failed has nothing to trace; a single job can be looked at all the same', async () => {
+test('a workflow without a failure has nothing to trace; a single job can still be traced', async () => {
   const app = await open()
   const job = await app.submit('fan', { files: ['a'], format: 'csv' })
   await job.result()

@@ -152,7 +152,7 @@ test('a tree can be looked at while it runs', async () => {
   await job.result()
 })
 
-test('a plain job is a tree of one; what is no job has none', async () => {
+test('a leaf job is a tree of one; an unknown id has no tree', async () => {
   const app = await apps.open({
     tasks: [
       task({

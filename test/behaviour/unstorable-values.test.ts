@@ -25,8 +25,8 @@ function cycle(): unknown {
 const UNSTORABLE: [string, () => unknown, RegExp][] = [
   ['a NUL', () => 'a\0b', /NUL character/],
   ['a NUL in a name', () => ({ 'a\0b': 1 }), /NUL character/],
-  ['half a surrogate pair', () => ['\ud83d'], /half a surrogate pair/],
-  ['the other half', () => ({ x: '\ude00\ud83d' }), /half a surrogate pair/],
+  ['an unpaired surrogate', () => ['\ud83d'], /an unpaired surrogate/],
+  ['the other half', () => ({ x: '\ude00\ud83d' }), /an unpaired surrogate/],
   ['NaN', () => ({ n: Number.NaN }), /NaN/],
   ['Infinity', () => [1, Number.NEGATIVE_INFINITY], /Infinity/],
   ['a BigInt', () => ({ n: 1n }), /BigInt/],
@@ -179,7 +179,7 @@ describe('a value that cannot be stored', () => {
 
   test.each([
     ['a NUL', 'a\0b'],
-    ['half a surrogate pair', 'a\ud83d'],
+    ['an unpaired surrogate', 'a\ud83d'],
   ])('%s is refused in a key, a tag, a task and a lane', async (_, text) => {
     for (const options of [{ key: text }, { tags: ['ok', text] }, { lane: text }]) {
       await expect(app.submit(leaves, 'result', options)).rejects.toMatchObject({ code: 'NOT_STORABLE' })

@@ -189,7 +189,7 @@ describe.skipIf(noBrowser !== undefined)(`those who manage ${noBrowser ?? 'in Ch
     expect(complaints).toEqual([])
   })
 
-  test('what a pool has decided is told with its reason, and what became of it', async () => {
+  test('shows the decisions of a pool with their reasons and outcomes', async () => {
     const refusing: Provisioner = {
       start: () =>
         Promise.resolve({ instances: [], failures: [{ member: 1, message: 'the cloud <b>refuses</b>' }] }),

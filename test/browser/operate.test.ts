@@ -89,7 +89,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect([...complaints, ...submitter.complaints]).toEqual([])
   })
 
-  test('a job is submitted anew, tells its progress and log as they come, is cancelled with a reason for the audit, and deleted', async () => {
+  test('resubmits a job, shows its progress and log live, cancels it with a reason for the audit log, and deletes it', async () => {
     const { page, complaints } = await visit(server.url)
     const { id } = await server.app.submit(render, { frames: 5 })
     await gate.arrived(1)

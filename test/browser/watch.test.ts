@@ -141,7 +141,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     expect(complaints).toEqual([])
   })
 
-  test('the number of scheduled jobs leads to these, told in the time of whoever looks', {
+  test("the number of scheduled jobs links to them, shown in the user's time zone", {
     timeout: 240_000,
   }, async () => {
     const runAt = new Date(Date.now() + 26 * 3_600_000)

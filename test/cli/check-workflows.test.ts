@@ -28,7 +28,7 @@ test('a right file: says which workflows it has, without a database', async () =
   })
 })
 
-test('what cannot be read is told with line, column and what would be right', async () => {
+test('reports invalid YAML with line, column and what would be correct', async () => {
   expect(
     await problemsOf(`workflows:
   pipeline:
@@ -78,7 +78,7 @@ test.each(['lane', 'laneFixed', 'keys', 'user'])(
   },
 )
 
-test('names that are taken are told with their place', async () => {
+test('reports taken names with their positions', async () => {
   expect(
     await problemsOf(`workflows:
   other: { steps: { a: { task: cuont }, b: { task: other } } }

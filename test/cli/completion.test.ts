@@ -83,7 +83,7 @@ describe.skipIf(!hasZsh)('zsh', () => {
   })
 })
 
-test('another shell is rejected with the names of those that exist', async () => {
+test('rejects an unsupported shell with the names of the supported ones', async () => {
   const { code, stderr } = await cli.run(['completion', 'tcsh'])
   expect(code).toBe(2)
   expect(stderr).toContain('Allowed choices are bash, zsh, fish')

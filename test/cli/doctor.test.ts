@@ -149,7 +149,7 @@ describe('the server', () => {
     ])
   })
 
-  test('an old open transaction and dead rows are told with their cause', async () => {
+  test('reports an old open transaction and dead rows with their cause', async () => {
     const transaction = {
       ageMs: 600_000,
       id: '4711',
@@ -249,7 +249,7 @@ describe('the schema', () => {
     ])
   })
 
-  test('an older and a missing schema are told, and nothing that needs it is looked at', async () => {
+  test('reports an older or missing schema, and checks nothing that needs it', async () => {
     const [newest] = await database.sql<{ version: number; name: string; compatible_since: number }>(
       'delete from sluice.migrations where version = (select max(version) from sluice.migrations) returning *',
     )
@@ -312,7 +312,7 @@ describe('the schema', () => {
 })
 
 describe('schedules', () => {
-  test('that nobody fires, that would be refused, and that an operator changed are told', async () => {
+  test('reports schedules that no process fires, that would be rejected, and that an operator changed', async () => {
     undo.push('delete from sluice.schedules where true')
     await cli.run(['submit', 'idle'])
     await cli.run(['schedules', 'create', 'late', '--task', 'idle', '--cron', '@hourly'])
@@ -344,7 +344,7 @@ describe('schedules', () => {
 })
 
 describe('lanes, workers and queues', () => {
-  test('what differs from the config is told with who decided', async () => {
+  test('reports differences from the config and who made them', async () => {
     await cli.run(['lanes', 'set', 'interactive', '--slots', '9'])
     await database.sql(`update sluice.lanes set poll_ms = 50 where name = 'interactive'`)
     await cli.run(['pause', 'system'])
@@ -377,7 +377,7 @@ describe('lanes, workers and queues', () => {
     ])
   })
 
-  test('budgets that differ from the config are told, and whether an operator or another program did it', async () => {
+  test('reports budgets that differ from the config, and whether an operator or another program changed them', async () => {
     await cli.write(
       'budgets.yaml',
       'budgets: { seats: 3, vram: { gpu0: 24GB, safety: 1GB, maxWait: 5m }, later: 1 }\n',
@@ -451,7 +451,7 @@ describe('lanes, workers and queues', () => {
     ])
   })
 
-  test('a stale time that the heartbeat does not allow is a problem, with the command that mends it', async () => {
+  test('reports a stale time that the heartbeat does not allow, with the command that fixes it', async () => {
     await database.sql(`update sluice.settings set value = 8000 where name = 'heartbeat_ms'`)
     undo.push(
       `update sluice.lanes set stale_ms = 15000, operator_set = '{}' where name = 'system'`,
@@ -469,7 +469,7 @@ describe('lanes, workers and queues', () => {
     expect((await cli.run(['lanes', 'set', 'system', '--stale', '24s'])).code).toBe(0)
   })
 
-  test('a silent worker, a job that runs under nobody, and what waits are told', async () => {
+  test('reports a silent worker, a job without a worker, and waiting jobs', async () => {
     await database.sql(
       `insert into sluice.workers (name, host, pid, version, capacity, cores, tasks, seen_at)
        values ('ghost', 'h', 1, '0', 1, 1, '{}', clock_timestamp() - interval '2 minutes')`,

@@ -129,7 +129,7 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('sluice errors')])
   })
 
-  test('retry runs again what it finds; one that cannot is told, and makes the exit code 1', async () => {
+  test('retry runs matching jobs again; one that cannot is reported, and the exit code is 1', async () => {
     const kept = await server.app.submit(other, 7, { key: 'k' })
     await server.app.cancelMany({})
     await server.app.submit(other, 7, { key: 'k' })

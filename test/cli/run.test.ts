@@ -274,7 +274,7 @@ describe('Ctrl-C', () => {
     expect(notes.at(-1)).toBe('"last"')
   })
 
-  test('with --json tells the outcome all the same', async () => {
+  test('with --json, still reports the outcome', async () => {
     const flow = await fileWith(HOLDING('hold'))
     const running = start(flow, '--json')
     await held(flow, 2)

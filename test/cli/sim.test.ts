@@ -41,7 +41,7 @@ test('a guard without a turn is said to livelock', async () => {
   expect(stdout).toContain('naive-guard: loaded on and on without starting a job, in 1 run')
 })
 
-test('all that is wrong with a file is told at once, and unknown policies are named', async () => {
+test('reports all problems of a file at once, and names unknown policies', async () => {
   await cli.write(
     'bad.yaml',
     'devices: { a: { memory: 24GB } }\nmodels: { m: { memory: 30GB, loads: 2s } }\narrivals: { kind: bursts }\n',

@@ -19,7 +19,7 @@ workflows:
       index: { task: index, needs: [align] }
 `
 
-test('what a file says of tasks that are not here is told with its place, until a program has brought them', async () => {
+test('reports settings of tasks that are not defined, with their positions, until a program registers the tasks', async () => {
   await cli.write('sluice.yaml', FLOW)
   const first = await cli.run(['submit', 'align'])
   expect(first.code).toBe(0)

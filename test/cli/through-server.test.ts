@@ -414,7 +414,7 @@ test('waiting and following go on where they were when a server is killed and st
   expect(following.stdout.match(/begun|gone on/g)).toEqual(['begun', 'gone on'])
 })
 
-test('whoever waits is told to come back later, and does so then', async () => {
+test('a waiting client is asked to retry later, and does', async () => {
   const asked: number[] = []
   const busy = await pretend((request, response) => {
     const { pathname } = new URL(request.url ?? '', 'http://x')

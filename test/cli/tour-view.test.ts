@@ -109,7 +109,7 @@ describe('the screen', () => {
     expect(taken(output)).toBe('\u001b[?2026h\u001b[2A\rc\u001b[K\n\u001b[J\u001b[?2026l')
   })
 
-  test('begins anew after a change of size, and gives the cursor back once', () => {
+  test('redraws after a change of size, and restores the cursor once', () => {
     const output = new Recorder()
     const screen = new Screen(output)
     screen.draw(['a'])

@@ -6,7 +6,7 @@ import { stepOf } from '../support/workflows.ts'
 import type { Running } from './cli.ts'
 import { useWay, WAYS } from './ways.ts'
 
-// `read` fails while there is no file of the name it is given.
+// `read` fails while there is not a file of the name it is given.
 const CONFIG = `
 lanes:
   default: { perWorker: null, poll: 100ms }
@@ -84,7 +84,7 @@ describe.each(WAYS)('over %s', (way) => {
 
       await cli.write('missing', '')
       const { stdout } = await cli.run(['retry', id, '--failed'])
-      expect(stdout).toBe(`job ${id}: runs again: 1 job back in line, 1 step to be decided anew\n`)
+      expect(stdout).toBe(`job ${id}: runs again: 1 job back in line, 1 step to be decided again\n`)
       await until(async () => (await cli.json<TreeNode>('tree', id)).status === 'completed', 'it to complete')
       const tree = await cli.json<TreeNode>('tree', id)
       expect(stepOf(tree, 'report')).toMatchObject({ status: 'completed', earlierIds: [expect.any(String)] })

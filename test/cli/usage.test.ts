@@ -172,7 +172,7 @@ test('check warns of programs that a worker on this machine could not start', as
     ['t2', `${cli.folder}/missing.sh does not exist`],
     ['t3', `${cli.folder}/plain.txt is not executable for this user`],
     ['t4', '. is in no folder of PATH'],
-    ['t5', '/ is no file'],
+    ['t5', '/ is not a file'],
     ['t6', 'no-such-program-anywhere is in no folder of PATH'],
   ] as const
   expect(stderr.trimEnd().split('\n')).toEqual(
@@ -182,7 +182,7 @@ test('check warns of programs that a worker on this machine could not start', as
   expect(told.warnings.map(({ task }) => task)).toEqual(warnings.map(([task]) => task))
 })
 
-describe('a database that cannot be used', () => {
+describe('reports an unreachable database within a moment', () => {
   test('an address that is none is refused with what one looks like, and without the secrets in it', async () => {
     const { code, stderr } = await cli.run(['ps'], { environment: { DATABASE_URL: 'ann:secret@host' } })
     expect(code).toBe(2)
@@ -274,7 +274,7 @@ test.each([
     '--server: localhost:8080 has no scheme; write http://localhost:8080',
   ],
   [['ps'], { SLUICE_SERVER: 'ann:secret@host' }, 'SLUICE_SERVER: use an address such as https://'],
-])('an address without a scheme is told with where it stands: %j %j', async (args, environment, expected) => {
+])('reports the source of an address without a scheme: %j %j', async (args, environment, expected) => {
   const { code, stderr } = await cli.run(args, { environment: { SLUICE_KEY: 'slk_x', ...environment } })
   expect([code, stderr]).toEqual([2, expect.stringContaining(expected)])
   expect(stderr).not.toContain('secret')
@@ -311,7 +311,7 @@ test('writes all of a long output to a pipe before it exits', async () => {
   expect((JSON.parse(stdout) as { input: string }).input).toHaveLength(length)
 })
 
-test('an older Node is told what is needed, before anything is loaded that it could not read', () => {
+test('an older Node reports the required version before loading anything that it could not parse', () => {
   const older = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.4' } })`
   const { status, stdout, stderr } = spawnSync(
     process.execPath,

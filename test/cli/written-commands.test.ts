@@ -148,7 +148,7 @@ describe('commands are found', () => {
     expect(await inSource("// with: sluice nothing\nconst a = 'install sluice in this folder'")).toEqual([])
   })
 
-  test('and one that the program does not accept is told with its place', async () => {
+  test('reports a command that the program does not accept, with its position', async () => {
     const [wrong] = commandsOfPage('page.md', '```sh\nsluice lanes set video --size 4\n```')
     expect(await complaints([wrong!])).toEqual([
       "page.md:2: sluice lanes set video --size 4: error: unknown option '--size'",

@@ -52,7 +52,7 @@ test('what a killed worker drew is given to others once its jobs are failed or b
   }
 })
 
-test('after everything was killed, queued jobs go on in their order, and what ran is told to have been interrupted', async () => {
+test('after everything was killed, queued jobs continue in order, and interrupted jobs are reported as such', async () => {
   const app = await sluice({ database: database.url, ...SHORT_LEASES, budgets: BUDGETS })
   const start = () =>
     startWorker({

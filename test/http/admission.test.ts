@@ -179,7 +179,7 @@ async function countCalls(): Promise<number> {
   return row!.n
 }
 
-test('500 clients that come back when they are told to all get in past a ceiling of 50', {
+test('500 clients that follow Retry-After all get in past a ceiling of 50', {
   timeout: 600_000,
 }, async () => {
   await change({ maxActive: 50 })

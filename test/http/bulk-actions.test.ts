@@ -141,7 +141,7 @@ test('a running workflow is reprioritised with what is below it, by its id and b
   await server.app.stopWorking()
 })
 
-test('what failed is retried, plain jobs and trees; one whose key is taken is told apart', async () => {
+test('retries failed leaf jobs and trees, and names one whose key is taken', async () => {
   await server.app.work()
   const failed = await server.app.submit(picky, {}, { key: 'mine' })
   const tree = await server.app.submit(flow, {})

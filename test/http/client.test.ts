@@ -38,7 +38,7 @@ describe('a program with the client', () => {
     expect(listed).toMatchObject({ id: one.id, status: 'completed', submittedAt: expect.any(Date) })
   })
 
-  test('waits no longer than it was told to, and the job goes on', async () => {
+  test('waits no longer than its timeout, and the job continues', async () => {
     const job = await client.submit('echo', 1, { runAt: '1h' })
     await expect(job.result({ timeout: '50ms' })).rejects.toMatchObject({ code: 'RESULT_TIMEOUT' })
     expect((await client.getJob(job.id)).status).toBe('queued')

@@ -46,7 +46,7 @@ test('its files are kept for good by browsers, come compressed to those that tak
   }
 })
 
-test('addresses of the interface answer as ever, whoever asks', async () => {
+test('the routes of the interface respond to every caller', async () => {
   const missing = await server.at('GET', '/api/v1/nothing', { headers: BROWSER })
   expect([missing.status, missing.json().code]).toEqual([404, 'ROUTE_NOT_FOUND'])
   const program = await server.at('GET', '/jobs/42')

@@ -150,7 +150,7 @@ describe('right after a refusal', () => {
     expect((await inParts(['{"task":', '"later"}'])).status).toBe(429)
   })
 
-  test('whoever may not submit is told so, and whoever has no key', async () => {
+  test('a caller without permission to submit is rejected, as is one without a key', async () => {
     const viewer = await server.keyOf('viewer')
     for (let n = 0; n < 3; n++) {
       expect((await submit({ task: 'later' }, {}, viewer)).status).toBe(403)

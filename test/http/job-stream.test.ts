@@ -90,7 +90,7 @@ function read(path: string, lastEventId?: string, from: TestServer = server, as 
   return reader
 }
 
-test('a job is told from its lines to its end, and the stream ends with it', async () => {
+test('streams a job from its log lines to its end, and then ends', async () => {
   const job = await server.app.submit(talk, { lines: 3, gate: 'one' })
   await gateOf('one').arrived()
   const reader = await read(`/jobs/${job.id}/stream`).until('progress', (r) =>
@@ -113,7 +113,7 @@ test('a job is told from its lines to its end, and the stream ends with it', asy
   expect(order.indexOf('completed')).toBeGreaterThan(order.lastIndexOf('log'))
 })
 
-test('a job that has ended is told from its beginning; after the end there is nothing more', async () => {
+test('streams an ended job from its beginning, and nothing after the end', async () => {
   const job = await server.app.submit(talk, { lines: 2 })
   await job.result()
   const reader = await read(`/jobs/${job.id}/stream`).ended()
@@ -125,7 +125,7 @@ test('a job that has ended is told from its beginning; after the end there is no
   expect(quiet.events.map(({ event }) => event)).toEqual(['state', 'progress', 'end'])
 })
 
-test('whoever was cut off at any event goes on at another server without a gap or a repeat', async () => {
+test('a client that was cut off at any event continues at another server without a gap or a repeat', async () => {
   const other = await startTestServer(database.url, options)
   try {
     const job = await server.app.submit(talk, { lines: 4 })
@@ -169,7 +169,7 @@ test('a reader that changes servers all the time hears everything once', async (
   }
 })
 
-test('a tree is told with everything below, each job to its end, and resumed at any event', async () => {
+test('streams a tree with all descendants, each to its end, and resumes at any event', async () => {
   const job = await server.app.submit(talks, { gate: 'tree' })
   await gateOf('tree').arrived()
   const reader = await read(`/jobs/${job.id}/stream?tree=true`).until('the first lines', (r) =>
@@ -229,7 +229,7 @@ test('of a busy tree on two workers, a reader that changes servers hears every l
   }
 })
 
-test('of a wide fan-out the children are counted, not told one by one', async () => {
+test('counts the children of a wide fan-out instead of streaming each', async () => {
   const job = await server.app.submit(wide, {})
   await job.result()
   const reader = await read(`/jobs/${job.id}/stream?tree=true`).ended()

@@ -76,7 +76,7 @@ test('a tree is shown over time, with what the whole waited for', async () => {
   expect(steps[1]!.hidden).toBeGreaterThan(0)
 })
 
-test('the life of a job is told in order', async () => {
+test('returns the timeline of a job in order', async () => {
   const entries = await client.timeline(failed)
   expect(entries.map(({ what, attempt, final }) => [what, attempt, final])).toEqual([
     ['submitted', null, false],

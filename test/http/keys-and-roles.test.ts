@@ -125,7 +125,7 @@ describe('a key', () => {
     ['no name', { role: 'viewer' }],
     ['an empty name', { name: '', role: 'viewer' }],
     ['a name with NUL', { name: 'a\0b', role: 'viewer' }],
-    ['a name with half a surrogate pair', { name: 'a\ud800', role: 'viewer' }],
+    ['a name with an unpaired surrogate', { name: 'a\ud800', role: 'viewer' }],
     ['a name with a line break', { name: 'a\nb', role: 'viewer' }],
     ['space around the name', { name: ' a', role: 'viewer' }],
     ['a name that is too long', { name: 'a'.repeat(201), role: 'viewer' }],
@@ -143,7 +143,7 @@ describe('a key', () => {
     expect(await count()).toEqual(before)
   })
 
-  test('of a role that does not exist is refused with the names of those that do', async () => {
+  test('rejects an unknown role with the names of the existing ones', async () => {
     const answer = await server.call('POST', '/keys', { key: admin, body: { name: 'a', role: 'king' } })
     expect([answer.status, answer.json().code]).toEqual([404, 'ROLE_NOT_FOUND'])
     expect(answer.json().detail).toContain('platform_admin')

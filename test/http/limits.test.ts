@@ -55,11 +55,11 @@ function talk(lines: string, more?: (socket: Socket) => void): Promise<string> {
 }
 
 describe('slow clients', () => {
-  test('that do not finish their headers are told and hung up on', async () => {
+  test('get an error and are closed when they do not finish their headers', async () => {
     expect(await talk('GET /healthz HTTP/1.1\r\nHost: x\r\n')).toMatch(/^HTTP\/1\.1 408 /)
   })
 
-  test('that do not finish their body are told and hung up on', async () => {
+  test('get an error and are closed when they do not finish their body', async () => {
     const head = `POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
     expect(await talk(head)).toMatch(/^HTTP\/1\.1 408 /)
   })

@@ -77,7 +77,7 @@ describe('the live view', () => {
     await until(async () => (await server.app.listJobs({ status: ['completed'] })).length === 3, 'all to end')
   })
 
-  test('tells a list as it changes, of whoever reads it only, and spares who comes back what it knows', async () => {
+  test("streams a list as it changes, only with the reader's jobs, and sends a returning client only what is new", async () => {
     const own = await server.keyOf('submitter', 'sue')
     const reader = await new EventReader(server.url, '/live?jobs=true&status=queued', own).opened()
     await reader.until('an empty page', ({ last }) => last?.event === 'jobs')
@@ -158,7 +158,7 @@ describe('the live view', () => {
   })
 })
 
-test('what stands in the way of a lane stays said while the duty samples again, and goes with what waited', async () => {
+test('an obstacle of a lane stays shown while the duty samples again, and disappears with the waiting jobs', async () => {
   const seen = async () =>
     (await readNow(server.app.services.calls)).lanes.find(({ name }) => name === 'interactive')
   await server.app.setLane('interactive', { enabled: false })
@@ -190,7 +190,7 @@ test('the series has a point for times when something ran or waited', async () =
   }, 'the duty to be done without another point')
 })
 
-test('what was on devices is told over time', async () => {
+test('streams the history of devices', async () => {
   const client = new SluiceClient({ server: server.url, key: viewer })
   const { devices } = await client.deviceHistory({ minutes: 5 })
   expect(devices).toMatchObject([{ budget: 'licences', key: '', capacity: 3, spans: [] }])

@@ -55,7 +55,7 @@ test('for a reader that went away before its stream was opened nothing is kept',
   await streams.close()
 })
 
-test('whoever waits for a client to go hears of it once, also when it had gone before', async () => {
+test('reports the end of a client once, even if it had already gone', async () => {
   const { sent, response } = await arrived()
   const told: string[] = []
   onDisconnect(response, () => told.push('later'))

@@ -92,7 +92,7 @@ describe('lanes', () => {
     })
   })
 
-  test('tell what was changed, by whom and why, to whoever may see them', async () => {
+  test('show what was changed, by whom and why, to callers with permission', async () => {
     const { lanes, ...changed } = { lanes: '/admin/workers/lanes', body: { slots: 4 } }
     const headers = { 'x-sluice-reason': 'month%20end' }
     await server.call('PATCH', `${lanes}/maintenance`, { key, ...changed, headers })
@@ -123,13 +123,13 @@ describe('lanes', () => {
     expect(answer.status, answer.text).toBe(status)
   })
 
-  test('that do not exist are told so', async () => {
+  test('get 404 if they do not exist', async () => {
     const answer = await server.call('PATCH', '/admin/workers/lanes/nowhere', { key, body: { slots: 1 } })
     expect([answer.status, answer.json().code]).toEqual([404, 'LANE_NOT_FOUND'])
   })
 })
 
-describe('jobs of whomever', () => {
+describe('jobs of any owner', () => {
   test('are cancelled and reprioritised by operators', async () => {
     const id = await submit({ task: 'echo', runAt: '1h' })
     const patch = await server.call('PATCH', `/admin/workers/jobs/${id}/priority`, {

@@ -101,7 +101,7 @@ describe('every refusal is problem+json with a code', () => {
     ])
   })
 
-  test('a text that is no JSON is told where it goes wrong, and not quoted', async () => {
+  test('reports where a text is not JSON, without quoting it', async () => {
     const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task": "echo", }') })
     expect(answer.json().detail).toMatch(/^the body cannot be read as JSON: Expected .* at position 17/)
     const secret = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task": hush}') })
@@ -109,7 +109,7 @@ describe('every refusal is problem+json with a code', () => {
     expect(secret.text).not.toContain('hush')
   })
 
-  test('a body that is too large is told what is taken', async () => {
+  test('reports the limit to a body that is too large', async () => {
     const large = await server.at('POST', '/api/v1/jobs', { key, ...json(`"${'x'.repeat(1024 * 1024)}"`) })
     expect(large.json()).toMatchObject({
       limit: 1024 * 1024,
@@ -135,7 +135,7 @@ describe('every refusal is problem+json with a code', () => {
     socket.destroy()
   })
 
-  test('a body whose type is missing or another is told the right one', async () => {
+  test('reports the supported type to a body with a missing or different type', async () => {
     for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
       const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task":"echo"}', type) })
       expect([answer.status, answer.json().detail]).toEqual([
@@ -186,7 +186,7 @@ describe('every refusal is problem+json with a code', () => {
     expect(detail).not.toContain('pattern')
   })
 
-  test('a wrong method is told the right ones', async () => {
+  test('reports the supported methods for a wrong method', async () => {
     const answer = await server.at('PUT', '/api/v1/admin/workers/lanes/default')
     expect(answer.headers.allow).toBe('DELETE, GET, PATCH')
   })
@@ -211,7 +211,7 @@ describe('every refusal is problem+json with a code', () => {
       'POST / HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nContent-Length: 0\r\n\r\n',
       '417 Expectation Failed',
     ],
-  ])('%s is told so and hung up on, with the headers of every answer', async (_, request, status) => {
+  ])('%s gets an error with the usual headers, and its connection is closed', async (_, request, status) => {
     const { port } = new URL(server.url)
     const said = await new Promise<string>((resolve, reject) => {
       const socket = connect(Number(port), '127.0.0.1', () => socket.write(request))

@@ -208,7 +208,7 @@ describe('the protocol', () => {
     for (const job of [a, b, c]) expect((await server.app.getJob(job)).attempt).toBe(1)
   })
 
-  test('a worker that has no devices is told which budgets have some, and news of models is taken', async () => {
+  test('a worker without devices gets the names of budgets with devices, and its model events are accepted', async () => {
     const id = await register()
     const devices = await server.call('POST', `/workers/${id}/devices`, { key, body: { devices: [] } })
     expect([devices.status, devices.json()]).toEqual([200, { budgets: [] }])
@@ -250,7 +250,7 @@ describe('the protocol', () => {
       404,
       expect.objectContaining({
         code: 'BUDGET_NOT_FOUND',
-        detail: expect.stringContaining('task rfar uses budget tokens, which nobody has declared'),
+        detail: expect.stringContaining('task rfar uses budget tokens, which is not declared'),
         name: 'tokens',
         task: 'rfar',
       }),
@@ -304,7 +304,7 @@ describe('the protocol', () => {
     expect(lines.join('')).toContain('budgets of this file have no effect in a remote worker')
   })
 
-  test('what a worker no longer holds it is told to stop', async () => {
+  test('asks a worker to stop jobs that it no longer holds', async () => {
     const id = await register()
     const job = await submit(1)
     const { jobs } = await cycle(id, {})
@@ -585,7 +585,7 @@ test('one new job makes a few of 500 idle workers look, not all of them', { time
   expect(looks - before).toBeLessThan(60)
 })
 
-test('a remote worker whose file names a lane that the server does not have is told where it belongs', async () => {
+test('tells a remote worker whose file names an unknown lane where to declare it', async () => {
   const night = task({ name: 'at-night', lane: 'night', run: () => 1 })
   await expect(remoteWorker({ server: server.url, key, tasks: [night] })).rejects.toMatchObject({
     code: 'LANE_NOT_FOUND',

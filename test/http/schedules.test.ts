@@ -139,7 +139,7 @@ describe('schedules over HTTP', () => {
     await server.call('DELETE', '/schedules/paged', { key })
   })
 
-  test('belong to whoever made them: others see them with jobs:read:all and change them with workers:manage', async () => {
+  test('belong to their creator: others see them with jobs:read:all and change them with workers:manage', async () => {
     await server.call('POST', '/schedules', {
       key: keys.ann,
       body: { name: 'hers', task: 'report', cron: '@daily' },
@@ -183,7 +183,7 @@ describe('schedules over HTTP', () => {
     expect((await server.call('DELETE', '/schedules/hers', { key: keys.olga })).status).toBe(204)
   })
 
-  test('whoever may read all and submit may still only look at what is not theirs', async () => {
+  test('a caller who may read all jobs and submit may not change the schedules of others', async () => {
     const key = await server.keyOf('platform_admin', 'root')
     await server.call('POST', '/roles', {
       key,

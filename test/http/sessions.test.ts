@@ -139,7 +139,7 @@ describe('a session', () => {
     expect((await server.call('PATCH', LANE, { ...lane, headers: asViewer })).status).toBe(403)
   })
 
-  test('is told its CSRF token again, the same in every tab', async () => {
+  test('gets its CSRF token again, the same in every tab', async () => {
     const { cookie, csrf } = await signIn()
     for (let tab = 0; tab < 2; tab++)
       expect((await server.call('GET', '/session', { headers: { cookie } })).json().csrfToken).toBe(csrf)
@@ -184,7 +184,7 @@ describe('a session', () => {
     expect(answer.status).toBe(401)
   })
 
-  test('ends when it is told to, with its key, and with its time', async () => {
+  test('ends on request, with its key, and after its lifetime', async () => {
     const out = await signIn()
     const headers = { cookie: out.cookie, 'x-sluice-csrf': out.csrf }
     const left = await server.call('DELETE', '/session', { headers })

@@ -93,7 +93,7 @@ describe('a key whose active job is of somebody else', () => {
     }
   })
 
-  test('is named to whoever may read it: its owner, and those who read all jobs', async () => {
+  test('is named to callers who may read it: its owner, and those who read all jobs', async () => {
     const id = await held('named')
     const own = await submit(ann, { key: 'named', input: 'of Ann' })
     expect(own.json()).toEqual({ id, attached: true })

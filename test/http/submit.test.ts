@@ -191,7 +191,7 @@ describe('POST /jobs/bulk', () => {
     expect(await countJobs()).toBe(before)
   })
 
-  test('two entries with one key and different inputs are told so, and no job that was never stored', async () => {
+  test('rejects two entries with one key and different inputs, without naming a job that was never stored', async () => {
     const bulk = (jobs: object[]) => server.call('POST', '/jobs/bulk', { key, body: { jobs } })
     const dup = (input: unknown) => ({ task: 'echo', key: 'dup', input })
     const answer = await bulk([dup({ a: 1, b: 2 }), { task: 'echo' }, dup({ b: 2, a: 1 }), dup(3)])

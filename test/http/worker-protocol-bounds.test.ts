@@ -40,7 +40,7 @@ describe('deadlines', () => {
     expect(listed.status, listed.text).toBe(200)
   })
 
-  test('the table of tasks refuses such a deadline, whoever writes it', async () => {
+  test('the table of tasks rejects such a deadline from any writer', async () => {
     await expect(
       database.sql(`update sluice.tasks set deadline_ms = 3153600000001 where name = 'late'`),
     ).rejects.toThrow(/tasks_deadline_ms_check/)

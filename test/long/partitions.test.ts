@@ -227,7 +227,7 @@ describe.skipIf(obstacle !== undefined)('hosts that lose each other', () => {
     for (const host of ['database', 'server'] as const) await survive(host, 'silent', 35_000)
   })
 
-  test('a server that loses its power and is started anew finds its workers again', async () => {
+  test('a server that loses its power and is restarted finds its workers again', async () => {
     await losePower(CUT_MS)
     await seeBack('server', 'without power', CUT_MS, ['remote-1', 'remote-2'])
   })

@@ -27,7 +27,7 @@ const draws = (id: string, amount: string, attempt = '1') =>
 const copy = (model: string, amount: string) =>
   insert('residents', { worker_id: '7', model, device: 'g', budget: 'vram', amount })
 
-test('more than a device has is told with the commit that took it', () => {
+test('reports the commit that used more than a device has', () => {
   const { check, found } = checker()
   check.apply([job('1'), draws('1', '4')])
   check.apply([copy('m', '6')])
@@ -48,7 +48,7 @@ test('what has ended, and what a dead worker had loaded, counts no more', () => 
   expect(found).toEqual([])
 })
 
-test('a job that should draw and does not is told, as is a reservation removed too early', () => {
+test('reports a job that uses nothing of its budget, and a reservation that was removed too early', () => {
   const { check, found } = checker()
   check.apply([job('1')])
   check.apply([job('2', '1', 'running', '2')])

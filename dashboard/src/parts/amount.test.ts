@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { amountWords } from './amount.ts'
 
-test('memory is told as settings and the server write it: a device of 24GB has 24GB', () => {
+test('shows memory as settings and the server write it: a device of 24GB has 24GB', () => {
   const told = [24 * 1024 ** 3, 1.5 * 1024 ** 2, 1024, 512, 3 * 1024 ** 4, 0].map((each) =>
     amountWords(each, true),
   )

@@ -8,7 +8,7 @@ export interface MeterPart {
 
 /**
  * A bar of parts against a limit. Without one, the parts fill it in proportion. Parts differ in pattern besides colour, and
- * the numbers are told to screen readers.
+ * the numbers are described to screen readers.
  */
 export function Meter({
   label,
@@ -21,12 +21,12 @@ export function Meter({
 }) {
   const sum = parts.reduce((total, { value }) => total + value, 0)
   const whole = Math.max(limit ?? sum, sum, 1)
-  const told = parts.map((part) => `${part.value} ${part.label}`).join(', ')
+  const described = parts.map((part) => `${part.value} ${part.label}`).join(', ')
   return (
     <div
       className="meter"
       role="img"
-      aria-label={`${label}: ${told}${limit === null ? ', no limit' : `, limit ${limit}`}`}
+      aria-label={`${label}: ${described}${limit === null ? ', no limit' : `, limit ${limit}`}`}
       data-full={(limit !== null && sum >= limit) || undefined}
     >
       {parts.map((part) => (

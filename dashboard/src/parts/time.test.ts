@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { durationText, durationWords } from './time.tsx'
 
-test('a setting is told as a config file has it, without losing a millisecond', () => {
+test('shows a setting as a config file has it, to the millisecond', () => {
   expect([2000, 90_000, 120_000, 86_400_000, 1500, 0].map(durationText)).toEqual([
     '2s',
     '90s',
@@ -12,7 +12,7 @@ test('a setting is told as a config file has it, without losing a millisecond', 
   ])
 })
 
-test('how long something took is told in its two largest units', () => {
+test('shows durations in their two largest units', () => {
   expect([250, 1400, 192_000, 7_500_000].map(durationWords)).toEqual([
     '250 ms',
     '1.4 s',

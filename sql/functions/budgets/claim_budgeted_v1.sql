@@ -67,7 +67,7 @@ begin
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
   select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
-  v_offers := sluice.offers_v1(p_worker);
+  v_offers := sluice.device_capacity_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
                   group by 1 order by min(s.ord) loop
@@ -107,7 +107,7 @@ begin
         -- All of it or nothing.
         v_fits := true;
         v_left := v_room;
-        for v_row in select * from sluice.draws_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
+        for v_row in select * from sluice.job_reservations_v1(v_start, v_job.uses, v_first, jsonb_array_length(v_devices)) loop
           v_key := v_row.budget || chr(31) || v_row.device;
           if v_row.amount is null or not v_left ? v_key or (v_left ->> v_key)::double precision < v_row.amount then
             v_fits := false;
@@ -131,7 +131,7 @@ begin
         v_new := v_new || (select coalesce(jsonb_agg(jsonb_build_object('job', v_job.id, 'attempt', v_job.attempt + 1, 'budget', d.budget,
                                                                         'device', d.device,
                                                                         'amount', d.amount)), '[]')
-                             from sluice.draws_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
+                             from sluice.job_reservations_v1(v_start, v_job.uses, false, jsonb_array_length(v_devices)) d);
         exit;
       end loop;
       exit when not v_fits;

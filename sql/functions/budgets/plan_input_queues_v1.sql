@@ -1,5 +1,5 @@
 -- Of sluice.plan_input_v1, the queues of classes with ready jobs, with their heads. Null: there are none.
---   p_offers  what the worker offers, as sluice.offers_v1 answers it
+--   p_offers  what the worker offers, as sluice.device_capacity_v1 answers it
 --
 -- The head of a queue is the first job that could run on the devices of this worker: one that is too large for all of them does not
 -- keep those behind it waiting. It is looked for among a thousand, twice as many as may wait by default. Where there is none, the

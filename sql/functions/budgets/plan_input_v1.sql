@@ -17,7 +17,7 @@ declare
   v_models  text[];
 begin
   -- Queues first: an idle worker need not know more.
-  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.offers_v1(p_worker), v_now);
+  v_queues := sluice.plan_input_queues_v1(p_worker, p_classes, p_ended, p_depth, p_job, sluice.device_capacity_v1(p_worker), v_now);
   v_devices := array(select distinct d.device from sluice.worker_devices d where d.worker_id = p_worker);
   v_models := array(select distinct q ->> 'model' from jsonb_array_elements(v_queues) q where q ->> 'model' is not null);
   return jsonb_build_object(

@@ -156,7 +156,7 @@ function retrySummary(
   const parts = [
     ...(from === undefined ? [] : [`from step ${from} on`]),
     ...(jobs === 0 ? [] : [`${count(jobs, 'job')} back in line`]),
-    ...(superseded === 0 ? [] : [`${count(superseded, 'step')} to be decided anew`]),
+    ...(superseded === 0 ? [] : [`${count(superseded, 'step')} to be decided again`]),
   ]
   return parts.length === 0 ? which : `${which}: ${parts.join(', ')}`
 }

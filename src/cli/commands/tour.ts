@@ -140,7 +140,7 @@ class Guide {
 
   async #open(): Promise<Sluice> {
     if ((this.#world.environment.DATABASE_URL ?? '') !== '')
-      this.#tell('DATABASE_URL is set; the tour uses an embedded PostgreSQL all the same')
+      this.#tell('DATABASE_URL is set, but the tour uses an embedded PostgreSQL')
     const dataFolder = dataFolderOf(this.#world, this.#options)
     this.#tell(`starting the embedded PostgreSQL in ${dataFolder}`)
     const tasks = tourTasks({

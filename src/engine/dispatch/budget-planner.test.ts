@@ -5,7 +5,7 @@ import { BudgetPlanner } from './budget-planner.ts'
 /** Where nothing can be started it asks nothing. */
 const db = { run: () => Promise.reject(new Error('asked')) } as unknown as Queryable
 
-test('room that comes free right after others were told of some is told a moment later, not never', async () => {
+test('reports free room to waiting jobs shortly after an earlier report, not never', async () => {
   const planner = new BudgetPlanner(db)
   const drawn = new Map(['1', '2'].map((id) => [id, { model: null, devices: [] }]))
   const cycle = async (...ids: string[]) => {

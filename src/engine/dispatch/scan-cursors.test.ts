@@ -55,7 +55,7 @@ test('an answer that was not full goes back to the top at once, while that is ch
   expect(costly.take(many, 200)).toEqual([TOP])
 })
 
-test('who found too little after a cursor is told when to look from the top', () => {
+test('asks a worker that found too little after a cursor to scan from the top', () => {
   const cursors = new ScanCursors()
   expect(cursors.topDueAt).toBe(Number.POSITIVE_INFINITY)
   cursors.take(many, 0)

@@ -79,7 +79,7 @@ function checkBudgets(tasks: readonly TaskRecord[], budgets: readonly string[]):
     const advice = near === undefined ? '' : `; did you mean ${near}?`
     throw new SluiceError(
       'BUDGET_NOT_FOUND',
-      `task ${name} uses budget ${budget}, which nobody has declared (there are: ${budgets.join(', ') || 'none'})${advice}: declare it under budgets in the config of the server, since a worker behind a server declares none`,
+      `task ${name} uses budget ${budget}, which is not declared (declared: ${budgets.join(', ') || 'none'})${advice}: declare it under budgets in the config of the server, since a worker behind a server declares none`,
       { details: { name: budget, task: name } },
     )
   }

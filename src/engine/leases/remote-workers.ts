@@ -253,7 +253,7 @@ export function checkJsonText(text: string, what: string): string {
 
 function checkStepName(name: string): string {
   if (toStorableText(name, name.length) === name) return name
-  throw new SluiceError('NOT_STORABLE', 'the name of a step contains NUL or half a surrogate pair')
+  throw new SluiceError('NOT_STORABLE', 'the name of a step contains NUL or an unpaired surrogate')
 }
 
 async function checkLease(db: Queryable, lease: NamedLease): Promise<void> {

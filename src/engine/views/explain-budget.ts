@@ -190,7 +190,7 @@ function tooBig(verdict: Verdict & { kind: 'too-big' }, subject: Subject): strin
   const { task, what, budgets, devices } = subject
   const { budget, need, devices: count, largest, offered } = verdict
   if (!budgets.some(({ name }) => name === budget))
-    return `task ${task} uses budget ${budget}, which there is not: nobody has declared it, or it was deleted`
+    return `task ${task} uses budget ${budget}, which does not exist: it was never declared, or it was deleted`
   const size = (amount: number) => sizeOf(amount, budget, subject)
   const there = devices.filter((each) => each.budget === budget && each.workers.length > 0)
   const lost = there.filter(({ lostAt, total }) => lostAt !== null && (total ?? need) >= need)

@@ -17,7 +17,7 @@ test('a stream of short jobs of higher priority does not swap models for each of
 })
 
 test('room that waits for a long job to end is used by small jobs meanwhile', () => {
-  const { ratios } = play('a long job in the way of a large model')
+  const { ratios } = play('a long job blocks a large model')
 
   expect(ratios.waitMean).toBeLessThanOrEqual(1.2)
   expect(ratios.waitP95).toBeLessThanOrEqual(1.2)

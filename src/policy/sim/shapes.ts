@@ -94,7 +94,7 @@ export const NAMED_SHAPES: readonly Shape[] = [
     ],
   ),
   shape(
-    'a long job in the way of a large model',
+    'a long job blocks a large model',
     gpus(24),
     [
       m({ gb: 8, runMs: 5 * MINUTE, loadMs: 10_000 }),
@@ -137,7 +137,7 @@ export const NAMED_SHAPES: readonly Shape[] = [
     ],
   ),
   shape(
-    'a further copy in the way of two others',
+    'a further copy blocks two others',
     [gpu(0, 24), gpu(1, 48)],
     [m({ gb: 20, runMs: 3000, loadMs: 60_000 }), ...same(2, { gb: 40, runMs: 4000, loadMs: 6000 })],
     [

@@ -29,7 +29,7 @@ export class FleetMetrics {
     this.#requests = counter('requests', 'Requests for workers')
     this.#failed = counter('requests_failed', 'Requests for workers that brought none')
     this.#arrived = counter('workers_arrived', 'Workers that came for a request')
-    this.#returned = counter('workers_returned', 'Workers on their way out that were told to stay')
+    this.#returned = counter('workers_returned', 'Workers that were kept while they were shutting down')
   }
 
   set(pools: readonly PoolView[]): void {

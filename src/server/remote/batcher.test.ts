@@ -60,7 +60,7 @@ describe('questions of many callers', () => {
     expect(asked).toEqual([['a', 'bad', 'c'], ['a'], ['bad'], ['c']])
   })
 
-  test('fail together when none of them is to blame, and the next is asked all the same', async () => {
+  test('fail together when none of them is to blame, and the next request is still sent', async () => {
     const { asked, together, answer } = open()
     const settled = Promise.allSettled(['a', 'bad'].map((each) => together.ask(each)))
     await answer()
@@ -116,7 +116,7 @@ describe('questions of many callers', () => {
       ])
     })
 
-    test('wait for the pause of their own like, whoever was asked in between', async () => {
+    test('wait only for the pause of their own kind, whatever was sent in between', async () => {
       const { asked, together } = openPausing(1)
       for (const each of ['a1', 'b1']) await together.ask(each)
       const all = ['a2', 'b2', 'a3', 'b3'].map((each) => together.ask(each))

@@ -71,7 +71,7 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
     {
       config: manage,
       schema: {
-        summary: 'Cancel a job, whoever submitted it, with all that is below it',
+        summary: 'Cancel a job of any owner, with everything below it',
         description:
           'A running one is asked to stop: its status is running until it has. The reason, in the body or the query, is kept as its error.',
         tags,

@@ -13,7 +13,7 @@ export function errorRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Failures by what their errors have in common',
         description:
-          'Of your own jobs, or of those of everybody for whoever may read them. Children are counted where they are the cause. The fingerprint of a group is a filter of lists and of the action retry.',
+          'Your own jobs, or all jobs if you may read them. Children are counted where they are the cause. The fingerprint of a group is a filter of lists and of the action retry.',
         tags: ['jobs'],
         querystring: ErrorGroupsQuery,
         response: { 200: ErrorGroupsBody },

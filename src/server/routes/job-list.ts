@@ -17,7 +17,7 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
         summary: 'Jobs, the newest first',
-        description: 'Your own, or those of everybody for whoever may read them.',
+        description: 'Your own jobs, or all jobs if you may read them.',
         tags: ['jobs'],
         querystring: ListQuery,
         response: { 200: JobListBody },

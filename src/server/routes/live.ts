@@ -42,7 +42,7 @@ export function liveRoutes(
       schema: {
         summary: 'How the system stands, and the first page of a list, as server-sent events',
         description:
-          'Events: now, at most four a second and at least every 5 s, for whoever has workers:view; jobs, with jobs=true, when the page has changed, at most once a second. Each tells the whole of it. Last-Event-ID spares what is known already, at any server.',
+          'Events: now, at most four a second and at least every 5 s, for callers with workers:view; jobs, with jobs=true, when the page has changed, at most once a second. Each tells the whole of it. Last-Event-ID spares what is known already, at any server.',
         tags: ['live'],
         querystring: LiveQuery,
         headers: StreamHeaders,

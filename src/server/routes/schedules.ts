@@ -295,7 +295,7 @@ async function changeable(db: Queryable, caller: Caller, name: string): Promise<
   if (schedule.owner === caller.name || caller.may('workers:manage')) return schedule
   throw new SluiceError(
     'FORBIDDEN',
-    `schedule ${name} belongs to ${schedule.owner}: only they and whoever has workers:manage may change or fire it`,
+    `schedule ${name} belongs to ${schedule.owner}: only this owner and callers with workers:manage may change or fire it`,
     { details: { needs: ['workers:manage'] } },
   )
 }

@@ -201,7 +201,7 @@ function toMoment(text: string | number): Date | string | number {
   if (!Number.isNaN(date.getTime())) return date
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `runAt: ${JSON.stringify(text)} is no time: write 2031-05-01T08:00:00Z`,
+    `runAt: ${JSON.stringify(text)} is not a time; write it as 2031-05-01T08:00:00Z`,
     {
       details: { argument: 'runAt' },
     },

@@ -211,7 +211,7 @@ export class DeviceWatch {
       if (!this.#unheard && !this.#stopped)
         this.#options.log.warn(
           { error: messageOf(error) },
-          'the devices could not be reported; they are told again',
+          'could not report the devices; will report them again',
         )
       this.#unheard = true
       return false

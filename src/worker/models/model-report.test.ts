@@ -27,7 +27,7 @@ test('news is taken once, and again when it did not arrive, before what came aft
   expect(box.isEmpty).toBe(true)
 })
 
-test('of a model that was loaded and unloaded between two cycles only the end is told', () => {
+test('reports only the end of a model that was loaded and unloaded between two cycles', () => {
   const box = new ModelReport()
   box.loaded(loaded('a', 'x', 'y'))
   box.unloaded([
@@ -44,7 +44,7 @@ test('of a model that was loaded and unloaded between two cycles only the end is
   })
 })
 
-test('a load whose news did not arrive is not told once the model is gone', () => {
+test('does not report a load whose report was lost once the model is unloaded', () => {
   const box = new ModelReport()
   box.loaded(loaded('a', 'x'))
   box.take()

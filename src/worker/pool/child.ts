@@ -130,7 +130,7 @@ export class PoolChild {
     if (this.#state === 'gone') return
     this.isRetired = true
     this.#send({ type: 'exit' })
-    this.#endWithin(END_MS, 'did not end when told to')
+    this.#endWithin(END_MS, 'did not end when asked to')
   }
 
   /** Kills the process with all it has started. A running attempt rejects with `cause`. */

@@ -102,7 +102,7 @@ function checkField(name: string, field: string | undefined, { fanOuts }: Level)
     return `reads steps.${name}.${field}; a step has ${STEP_FIELDS.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`
   }
   if (field === 'results' && !fanOuts.has(name)) {
-    return `reads steps.${name}.results, but ${name} is no fan-out; read steps.${name}.result`
+    return `reads steps.${name}.results, but ${name} is not a fan-out; read steps.${name}.result`
   }
   return undefined
 }

@@ -179,7 +179,7 @@ describe('names', () => {
     )
   })
 
-  test('of the other kind are told apart', () => {
+  test('distinguishes names of the other kind', () => {
     expect(stepProblems({ a: { task: 'w' }, b: { workflow: 'split' } })).toEqual([
       'a.task: w is a workflow; write workflow: w',
       'b.workflow: split is a task; write task: split',
@@ -545,7 +545,7 @@ describe('templates', () => {
     ).toEqual(['a.with: reads steps.x, and no step is called x; there are grp'])
   })
 
-  test('that lose the hyphen of a step are told how to write it', () => {
+  test('explain how to refer to a step with a hyphen in its name', () => {
     expect(
       stepProblems({
         'mer-ge': split,
@@ -579,7 +579,7 @@ describe('templates', () => {
       stepProblems(steps, {
         output: ['${{ steps.a.results }}', '${{ steps.b.results }}', '${{ steps.b.result }}'],
       }),
-    ).toEqual(['w.output[0]: reads steps.a.results, but a is no fan-out; read steps.a.result'])
+    ).toEqual(['w.output[0]: reads steps.a.results, but a is not a fan-out; read steps.a.result'])
   })
 
   test('know item in the children of a fan-out, not in what is rendered before there are any', () => {

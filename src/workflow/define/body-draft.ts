@@ -319,7 +319,7 @@ function readOptions(options: unknown, where: string): Record<string, unknown> {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
   const misplaced = ARGUMENTS.find((key) => Object.hasOwn(given, key))
   if (misplaced === undefined) return given
-  throw invalidDefinition(where, `${misplaced} is no option here; it follows from the arguments`)
+  throw invalidDefinition(where, `${misplaced} is not an option here; it follows from the arguments`)
 }
 
 function isThenable(value: unknown): boolean {

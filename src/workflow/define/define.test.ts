@@ -364,7 +364,7 @@ describe('a workflow is refused when it is defined', () => {
     [
       'an argument among the options',
       (flow) => untyped(flow as never).step!('a', nothing, undefined, { with: { n: 1 } }),
-      'workflow w, step a: with is no option here; it follows from the arguments',
+      'workflow w, step a: with is not an option here; it follows from the arguments',
     ],
     [
       'an option that does not exist',

@@ -130,7 +130,7 @@ class Builder {
     if (typeof value === 'string') {
       if (isStorable(value)) return value
       throw this.#refuse(
-        'the text has a NUL character or half a surrogate pair, which cannot be stored',
+        'the text has a NUL character or an unpaired surrogate, which cannot be stored',
         offset,
       )
     }

@@ -3,7 +3,7 @@ import { deviceName } from './device-name.ts'
 
 const one = { key: 'GPU-4f1a-1', name: 'NVIDIA A100', host: 'a' }
 
-test('devices of one name on one machine are told apart by how their keys begin, or by all of these', () => {
+test('distinguishes devices of one name on one machine by the start of their keys, or by whole keys', () => {
   const elsewhere = { ...one, key: 'GPU-9', host: 'b' }
   const beside = { ...one, key: 'GPU-7c22-1' }
   const alike = { ...one, key: 'GPU-4f1a-2' }

@@ -32,7 +32,7 @@ test('steps of workflows are listed where the address says so; those that need a
   expect(filterOf({ tab: 'failed' }, NOW)).toEqual({ status: ['failed'] })
 })
 
-test('a filter is told in words before all that match are changed', () => {
+test('describes a filter in words before all matching jobs are changed', () => {
   expect(filterWords({ tab: 'failed', task: 'resize', span: '1h' })).toBe(
     'jobs under “Failed”, of task “resize”, last hour',
   )

@@ -37,7 +37,7 @@ test('a lane that is resumed while all its slots are taken says so', () => {
   ])
 })
 
-test('room that there was before is not told as new', () => {
+test('does not show free slots from before as new', () => {
   expect(previewLane({ slots: 4, running: 1, depth: 2, enabled: true }, { slots: 8 })).toEqual([
     'Slots: 4 → 8.',
     '2 jobs are waiting for other reasons. The change starts none of them.',

@@ -1,6 +1,6 @@
 -- What a job may draw at most on this worker's devices, by budget: their capacities, the largest first, and of shared budgets all
 -- there is. A lost device has nothing. 1e300 stands for no bounds, which JSON cannot say.
-create or replace function sluice.offers_v1(p_worker bigint) returns jsonb
+create or replace function sluice.device_capacity_v1(p_worker bigint) returns jsonb
 language sql stable as $$
   select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (
     select d.budget, jsonb_agg(coalesce(sluice.capacity_v1(d), 1e300) order by coalesce(sluice.capacity_v1(d), 1e300) desc) as capacities
