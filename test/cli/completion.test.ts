@@ -53,34 +53,69 @@ describe('bash completes', () => {
   })
 })
 
-const hasFish = spawnSync('fish', ['--version']).status === 0
-const hasZsh = spawnSync('zsh', ['--version']).status === 0
+/** Whether this machine has a shell, and a title that says so where its tests are skipped. */
+function shell(name: string): { readonly missing: boolean; readonly title: string } {
+  const missing = spawnSync(name, ['--version']).status !== 0
+  return { missing, title: `${name} completes${missing ? ` (skipped: ${name} is not installed)` : ''}` }
+}
 
-describe.skipIf(!hasFish)('fish completes', () => {
+const fish = shell('fish')
+const zsh = shell('zsh')
+
+describe.skipIf(fish.missing)(fish.title, () => {
   async function complete(line: string): Promise<string[]> {
-    const { stdout } = await run('fish', ['-c', `source ${join(folder, 'fish')}; complete -C "${line}"`])
+    const { stdout } = await run('fish', ['-c', `source ${join(folder, 'fish')}; complete -C "${line}"`], {
+      cwd: folder,
+      env: { ...process.env, HOME: folder },
+    })
     return stdout
       .split('\n')
       .map((each) => each.split('\t')[0]!)
       .filter((each) => each !== '')
   }
 
-  test('commands, subcommands and options', async () => {
+  test('every command, and no alias', async () => {
+    expect((await complete('sluice ')).sort()).toEqual(CATALOGUE.map(({ name }) => name).sort())
     expect(await complete('sluice can')).toEqual(['cancel'])
+  })
+
+  test('subcommands and options of a command', async () => {
     expect(await complete('sluice lanes se')).toEqual(['set'])
     expect(await complete('sluice lanes set --sl')).toEqual(['--slots'])
+    expect(await complete('sluice cancel --rea')).toEqual(['--reason'])
+  })
+
+  test('file names after an option with a value', async () => {
+    expect(await complete('sluice check --config zs')).toContain('zsh')
   })
 })
 
-describe.skipIf(!hasZsh)('zsh', () => {
-  test('accepts the script', async () => {
-    await run('zsh', ['-n', join(folder, 'zsh')])
-  })
+describe.skipIf(zsh.missing)(zsh.title, () => {
+  /**
+   * Types a line and a tab into an interactive zsh, and waits until the terminal shows a text. A line that is completed as
+   * something else never shows it.
+   */
+  async function completes(line: string, shown: string): Promise<void> {
+    const script = `
+      zmodload zsh/zpty
+      zpty terminal zsh -f -i
+      zpty -w terminal "PS1= PROMPT_EOL_MARK=; autoload -Uz compinit; compinit -D -u; source ${join(folder, 'zsh')}; print LOAD''ED"
+      zpty -r terminal ignored '*LOADED*'
+      zpty -n -w terminal "$1"$'\t'
+      zpty -r terminal ignored "*$2*"
+      zpty -d terminal`
+    await run('zsh', ['-f', '-c', script, 'zsh', line, shown], {
+      cwd: folder,
+      env: { ...process.env, TERM: 'dumb', HOME: folder },
+      timeout: 60_000,
+    })
+  }
 
-  test('loads it after compinit, and completes with it', async () => {
-    const script = `autoload -Uz compinit; compinit -D; source ${join(folder, 'zsh')}; print -r -- $_comps[sluice]`
-    expect((await run('zsh', ['-fc', script])).stdout.trim()).toBe('_sluice')
-  })
+  test('the name of a command', () => completes('sluice canc', 'sluice cancel'))
+  test('a subcommand', () => completes('sluice lanes se', 'sluice lanes set'))
+  test('an option of a subcommand', () => completes('sluice lanes set video --slo', '--slots'))
+  test('an option that several commands have', () => completes('sluice pause video --rea', '--reason'))
+  test('a file name after an option with a value', () => completes('sluice check --config fi', 'fish'))
 })
 
 test('rejects an unsupported shell with the names of the supported ones', async () => {
