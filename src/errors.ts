@@ -66,6 +66,10 @@ export const ERROR_STATUS = {
   LAST_ADMIN: 409,
   /** A budget cannot be deleted while tasks use it. */
   BUDGET_IN_USE: 409,
+  /** A budget of that name already exists. */
+  BUDGET_EXISTS: 409,
+  /** A pool cannot be deleted while it has workers. */
+  POOL_IN_USE: 409,
   /** A lane of that name already exists. */
   LANE_EXISTS: 409,
   /** The task fixes its lane, and the submission names another one. */

@@ -172,3 +172,16 @@ export const BudgetChangeBody = Type.Object(
   { ...STRICT, minProperties: 1 },
 )
 export type BudgetChangeBody = Static<typeof BudgetChangeBody>
+
+export const BudgetCreateBody = Type.Object(
+  {
+    name: Name,
+    ...writtenProperties(BUDGET_FIELDS),
+    capacity: Type.Unsafe<number | string>({
+      ...Quantity,
+      description: 'A number, or a size such as "24GB"',
+    }),
+  },
+  STRICT,
+)
+export type BudgetCreateBody = Static<typeof BudgetCreateBody>

@@ -6,7 +6,7 @@ import { withRetries } from '../db/with-retries.ts'
 import type { Log } from '../engine/log.ts'
 import type { AdmissionChange } from '../engine/operate/admission.ts'
 import { getAdmission, settleAdmission } from '../engine/operate/admission.ts'
-import type { OperatorBudgetChange } from '../engine/operate/budget-control.ts'
+import type { OperatorBudget, OperatorBudgetChange } from '../engine/operate/budget-control.ts'
 import { actInBulk, type BulkAction } from '../engine/operate/bulk-actions.ts'
 import type { BulkAnswer } from '../engine/operate/bulk-run.ts'
 import * as jobControl from '../engine/operate/job-control.ts'
@@ -337,6 +337,16 @@ export class Sluice {
     return (await viewFleet(this.#calls, { pool: name })).pools[0]!
   }
 
+  /**
+   * Deletes a pool that has left the file, with its decisions. One that a file or a program still names is there again when
+   * that starts.
+   *
+   * @throws {SluiceError} `POOL_NOT_FOUND`; `POOL_IN_USE` while it has workers or waits for some.
+   */
+  async removePool(name: string): Promise<void> {
+    await this.#changes.removePool(name)
+  }
+
   /** Stops taking jobs and returns those that do not finish in time. The program can still submit. */
   async stopWorking(): Promise<void> {
     await this.#work.stopWorking()
@@ -542,6 +552,16 @@ export class Sluice {
   /** Budgets with their devices, usage, loaded models and next placements, and what is waiting. */
   async budgets(): Promise<BudgetsView> {
     return viewBudgets(this.#calls)
+  }
+
+  /**
+   * Creates a budget for the whole system that no file declares. One with devices is for files: only machines can offer devices.
+   *
+   * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `BUDGET_EXISTS`.
+   */
+  async createBudget(name: string, given: OperatorBudget): Promise<BudgetView> {
+    await this.#changes.createBudget(name, given)
+    return viewBudget(this.#calls, name)
   }
 
   /**

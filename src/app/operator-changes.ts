@@ -2,7 +2,7 @@ import type { Database } from '../db/database.ts'
 import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
 import type { AdmissionChange } from '../engine/operate/admission.ts'
-import type { OperatorBudgetChange } from '../engine/operate/budget-control.ts'
+import type { OperatorBudget, OperatorBudgetChange } from '../engine/operate/budget-control.ts'
 import type { TaskPlace } from '../engine/operate/lane-control.ts'
 import * as acts from '../engine/operate/operator-acts.ts'
 import type { PoolNumbers } from '../engine/operate/pool-control.ts'
@@ -49,6 +49,10 @@ export class OperatorChanges {
     return this.#carryOut(acts.resetLane(name))
   }
 
+  createBudget(name: string, given: OperatorBudget): Promise<void> {
+    return this.#carryOut(acts.createBudget(name, given))
+  }
+
   setBudget(name: string, change: OperatorBudgetChange): Promise<void> {
     return this.#carryOut(acts.changeBudget(name, change))
   }
@@ -67,6 +71,10 @@ export class OperatorChanges {
 
   resetPool(name: string): Promise<unknown> {
     return this.#carryOut(acts.resetPool(name))
+  }
+
+  removePool(name: string): Promise<void> {
+    return this.#carryOut(acts.deletePool(name))
   }
 
   setAdmission(change: AdmissionChange): Promise<unknown> {

@@ -130,9 +130,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'pools',
-    summary: 'list pools of workers; change one',
+    summary: 'list pools of workers; change or delete one',
     group: LOOK,
-    changes: ['set', 'reset'],
+    changes: ['set', 'reset', 'delete'],
     load: async () => (await import('./commands/pools.ts')).declarePools,
   },
   {
@@ -144,9 +144,9 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'budgets',
-    summary: 'list budgets; change one',
+    summary: 'list budgets; create, change or delete one',
     group: LOOK,
-    changes: ['set', 'reset', 'delete'],
+    changes: ['create', 'set', 'reset', 'delete'],
     load: async () => (await import('./commands/budgets.ts')).declareBudgets,
   },
   {

@@ -1,6 +1,6 @@
 import { StatusBody, type WorkersAskedBody } from '../api/admin-workers.ts'
 import type { AdmissionBody, AdmissionChangeBody } from '../api/admission.ts'
-import { BudgetBody, type BudgetChangeBody, BudgetsBody } from '../api/budgets.ts'
+import { BudgetBody, type BudgetChangeBody, type BudgetCreateBody, BudgetsBody } from '../api/budgets.ts'
 import { ChildrenBody, type StripBody } from '../api/fan-out.ts'
 import { FleetBody, type FleetQuery, PoolBody, type PoolChangeBody } from '../api/fleet.ts'
 import { GraphBody } from '../api/graph.ts'
@@ -444,6 +444,11 @@ export class SluiceClient extends ViewClient {
     return dated(BudgetsBody, await this.get<BudgetsBody>('/admin/budgets'))
   }
 
+  /** Creates a budget for the whole system that no file declares. */
+  async createBudget(name: string, given: Omit<BudgetCreateBody, 'name'>): Promise<Budget> {
+    return toBudget(await this.link.call('POST', '/admin/budgets', { body: { name, ...given } }))
+  }
+
   /**
    * Changes a budget as an operator: the change overrides files until `resetBudget`. A smaller amount stops no running
    * job.
@@ -476,6 +481,11 @@ export class SluiceClient extends ViewClient {
 
   async resetPool(name: string): Promise<Pool> {
     return dated(PoolBody, await this.link.call<PoolBody>('POST', `${poolPath(name)}/reset`))
+  }
+
+  /** Deletes a pool that is no longer in the file. Rejected while it has workers or waits for some. */
+  async removePool(name: string): Promise<void> {
+    await this.link.call('DELETE', `/admin/fleet/${segment(name, 'name')}`)
   }
 
   /** The admission limits and their usage. */

@@ -93,6 +93,11 @@ const CHANGES: readonly (readonly [method: string, action: string, change: Chang
   ],
   ['deleteTask', 'task.delete', async (app) => app.deleteTask('spare').then(() => 'task spare')],
   [
+    'createBudget',
+    'budget.create',
+    async (app) => app.createBudget('calls', { capacity: 9 }).then(() => 'budget calls'),
+  ],
+  [
     'setBudget',
     'budget.change',
     async (app) => app.setBudget('licences', { capacity: 3 }).then(() => 'budget licences'),
@@ -101,6 +106,7 @@ const CHANGES: readonly (readonly [method: string, action: string, change: Chang
   ['removeBudget', 'budget.delete', async (app) => app.removeBudget('unused').then(() => 'budget unused')],
   ['setPool', 'pool.change', async (app) => app.setPool('burst', { max: 2 }).then(() => 'pool burst')],
   ['resetPool', 'pool.reset', async (app) => app.resetPool('burst').then(() => 'pool burst')],
+  ['removePool', 'pool.delete', async (app) => app.removePool('burst').then(() => 'pool burst')],
   [
     'setAdmission',
     'admission.change',

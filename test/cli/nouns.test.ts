@@ -72,6 +72,39 @@ describe.each(WAYS)('over %s', (way) => {
     },
   )
 
+  test('budgets create makes a budget that tasks can use and that a file leaves alone', async () => {
+    const made = await cli.json('budgets', 'create', 'memory', '--capacity', '24GB', '--max-wait', '1m')
+    expect(made).toMatchObject({
+      name: 'memory',
+      kind: 'shared',
+      bytes: true,
+      capacity: 24 * 1024 ** 3,
+      maxWaitMs: 60_000,
+      operatorSet: ['capacity', 'maxWaitMs'],
+    })
+    expect((await cli.run(['budgets', 'show', 'memory'])).stdout).toMatch(/^capacity +24GB$/m)
+    const again = await cli.run(['budgets', 'create', 'memory', '--capacity', '3'])
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('BUDGET_EXISTS')])
+    const wrong = await cli.run(['budgets', 'create', 'calls', '--capacity', 'many'])
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('--capacity')])
+    expect(await cli.json('budgets', 'delete', 'memory')).toEqual({ name: 'memory', removed: true })
+  })
+
+  test('pools delete removes a pool, unless it has workers', async () => {
+    await cli.write('sluice.yaml', FILE.replace('burst:', 'spare: { max: 1 }, burst:'))
+    await direct.run(['submit', 'noop'])
+    expect((await cli.run(['pools', 'delete', 'spare'])).stdout).toBe('pool spare is deleted\n')
+    const gone = await cli.run(['pools', 'delete', 'spare'])
+    expect([gone.code, gone.stderr]).toEqual([1, expect.stringContaining('POOL_NOT_FOUND')])
+    await database.sql(`update sluice.workers set pool = 'burst' where name = 'w1'`)
+    const used = await cli.run(['pools', 'delete', 'burst'])
+    expect([used.code, used.stderr]).toEqual([
+      1,
+      expect.stringContaining('pool burst cannot be deleted: it has 1 live worker'),
+    ])
+    await database.sql(`update sluice.workers set pool = null where name = 'w1'`)
+  })
+
   test('of two keys with one name, show asks for an id', async () => {
     const { id } = await cli.json<{ id: string }>('keys', 'create', 'ann', '--role', 'viewer')
     const { code, stderr } = await cli.run(['keys', 'show', 'ann'])

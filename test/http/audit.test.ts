@@ -122,6 +122,10 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
   'POST /api/v1/admin/workers/lanes/:name/reset': async () => ({
     path: '/admin/workers/lanes/interactive/reset',
   }),
+  'POST /api/v1/admin/budgets': async () => ({
+    path: '/admin/budgets',
+    body: { name: 'calls', capacity: 9 },
+  }),
   'PATCH /api/v1/admin/budgets/:name': async () => ({
     path: '/admin/budgets/licences',
     body: { capacity: 4 },
@@ -130,6 +134,7 @@ const CHANGES: Readonly<Record<string, () => Promise<{ path: string } & Request>
   'DELETE /api/v1/admin/budgets/:name': async () => ({ path: '/admin/budgets/unused' }),
   'PATCH /api/v1/admin/fleet/:name': async () => ({ path: '/admin/fleet/burst', body: { max: 2 } }),
   'POST /api/v1/admin/fleet/:name/reset': async () => ({ path: '/admin/fleet/burst/reset' }),
+  'DELETE /api/v1/admin/fleet/:name': async () => ({ path: '/admin/fleet/burst' }),
   'PATCH /api/v1/admin/admission': async () => ({ path: '/admin/admission', body: { maxActive: 500 } }),
   'POST /api/v1/admin/admission/reset': async () => ({ path: '/admin/admission/reset' }),
   'POST /api/v1/admin/workers/:name/drain': async () => ({

@@ -125,6 +125,7 @@ const SAMPLES: Readonly<Record<string, string>> = {
   PRIORITY: '1',
   JOB: '1',
   ID: '1',
+  AMOUNT: '1',
   DURATION: '1h',
   GROUP: '3f1c09ab77de',
   SHELL: 'bash',

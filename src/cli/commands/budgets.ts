@@ -22,11 +22,12 @@ import { type Column, writeFacts, writeTable } from '../output/table.ts'
 type Limits = Readonly<Record<string, number | null>>
 
 type SetOptions = CommonOptions & FieldOptions<typeof BUDGET_FIELDS> & { readonly limit?: Limits }
+type CreateOptions = CommonOptions & FieldOptions<typeof RULES> & { readonly capacity: string }
 
 /** The capacity of a budget and the limits of devices are the same thing for its two kinds. */
 const { capacity: CAPACITY, ...RULES } = BUDGET_FIELDS
 
-/** `sluice budgets`, and `list`, `show`, `set`, `reset` and `delete` below it */
+/** `sluice budgets`, and `list`, `show`, `create`, `set`, `reset` and `delete` below it */
 export const declareBudgets: Declare = (command, act) => {
   declareList(command, act, listBudgets)
   declareShowOne(command, act, {
@@ -36,6 +37,17 @@ export const declareBudgets: Declare = (command, act) => {
     nameOf: (budget: BudgetView) => budget.name,
     print: printBudget,
   })
+  const create = command
+    .command('create')
+    .description('create a budget for the whole system; no file has to declare it')
+    .argument('<name>', 'name of the budget')
+    .requiredOption('--capacity <amount>', 'how much there is, such as 3 or 24GB', amountText)
+  withFieldOptions(create, RULES)
+    .addHelpText(
+      'after',
+      '\nBudgets with devices are declared in a config file, because machines offer the devices.',
+    )
+    .action((name: string, options: CreateOptions) => act((world) => createBudget(world, name, options)))
   const set = withFieldOptions(
     command
       .command('set')
@@ -69,6 +81,12 @@ function limit(text: string, before: Limits = {}): Limits {
   if (place < 1 || value === undefined)
     throw new InvalidArgumentError('Write a device and an amount, such as gpu0=20GB, or gpu0=none.')
   return { ...before, [text.slice(0, place)]: value }
+}
+
+/** Kept as it was written: a size makes it a budget of memory. */
+function amountText(text: string): string {
+  if (quantity.readText(text) === undefined) throw new InvalidArgumentError(`Write ${quantity.expected}.`)
+  return text
 }
 
 interface Row {
@@ -148,6 +166,17 @@ function setFields({ operatorSet }: BudgetView, device: DeviceView | undefined):
     operatorSet.filter((field) => field !== 'limits'),
   )
   return device !== undefined && device.limit !== null ? [...fields, 'limit'] : fields
+}
+
+function createBudget(
+  world: World,
+  name: string,
+  { capacity, ...options }: CreateOptions,
+): Promise<ExitCode> {
+  const given = { capacity, ...givenFields(RULES, options) }
+  return operate(world, options, async (system) =>
+    printBudget(world, await system.createBudget(name, given), options),
+  )
 }
 
 async function setBudget(world: World, name: string, options: SetOptions): Promise<ExitCode> {

@@ -11,7 +11,7 @@ import { type Column, writeTable } from '../output/table.ts'
 
 type SetOptions = CommonOptions & FieldOptions<typeof POOL_NUMBERS>
 
-/** `sluice pools`, and `list`, `show`, `set` and `reset` below it */
+/** `sluice pools`, and `list`, `show`, `set`, `reset` and `delete` below it */
 export const declarePools: Declare = (command, act) => {
   declareList(command, act, listPools)
   declareShowOne(command, act, {
@@ -33,6 +33,15 @@ export const declarePools: Declare = (command, act) => {
     .description('undo what operators changed: the values of the files apply again')
     .argument('<name>', 'name of the pool')
     .action((name: string, options: CommonOptions) => act((world) => resetPool(world, name, options)))
+  command
+    .command('delete')
+    .description('delete a pool that is no longer in the file and has no workers')
+    .argument('<name>', 'name of the pool')
+    .action((name: string, options: CommonOptions) => act((world) => deletePool(world, name, options)))
+  command.addHelpText(
+    'after',
+    '\nA pool is created in a config file (fleet.pools), which names the program that starts its workers.',
+  )
 }
 
 function listPools(world: World, options: CommonOptions): Promise<ExitCode> {
@@ -55,6 +64,15 @@ async function setPool(world: World, name: string, options: SetOptions): Promise
 
 function resetPool(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
   return operate(world, options, async (system) => printPool(world, await system.resetPool(name), options))
+}
+
+function deletePool(world: World, name: string, options: CommonOptions): Promise<ExitCode> {
+  return operate(world, options, async (system) => {
+    await system.removePool(name)
+    if (options.json === true) writeJson(world.out, { name, deleted: true })
+    else world.out.line(`pool ${name} is deleted`)
+    return EXIT.done
+  })
 }
 
 function printPool(world: World, pool: PoolView, options: CommonOptions): ExitCode {

@@ -1,11 +1,11 @@
 import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
-import { formatQuantity, parseQuantity, quantity, SMALLEST_SIZE } from '../../model/amount.ts'
+import { formatQuantity, hasUnit, parseQuantity, quantity, SMALLEST_SIZE } from '../../model/amount.ts'
 import { checkOptions, checkText, invalidArgument } from '../../model/argument.ts'
 import { BUDGET_FIELDS, type BudgetFieldsSource, type BudgetValues } from '../../model/fields/budget.ts'
 import { pickStored } from '../../model/fields/field.ts'
 import { readChange } from '../../model/fields/read-change.ts'
-import { isName } from '../../model/limits.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
 import { type BudgetChange, changeBudget } from '../../store/change-budget.ts'
 import { deleteBudget } from '../../store/delete-budget.ts'
 import { listBudgetNames } from '../../store/list-budget-names.ts'
@@ -21,6 +21,39 @@ export interface OperatorBudgetChange extends BudgetFieldsSource {
 }
 
 const OPTIONS = [...Object.keys(BUDGET_FIELDS), 'limits']
+
+/** A budget for the whole system, as an operator creates it. */
+export interface OperatorBudget extends Omit<BudgetFieldsSource, 'capacity'> {
+  /** A number, or a size such as `24GB`. */
+  readonly capacity: number | string
+}
+
+/**
+ * A budget that no file declares. One with devices is for files: only machines can offer devices.
+ *
+ * @throws {SluiceError} `INVALID_ARGUMENT` naming the field; `BUDGET_EXISTS`.
+ */
+export async function addBudget(
+  db: Queryable,
+  name: string,
+  given: OperatorBudget,
+  by: string,
+): Promise<void> {
+  if (!isName(checkText(name, 'budget'))) throw invalidArgument('budget', name, NAME_RULE)
+  const fields = checked(given)
+  if (typeof fields.capacity !== 'number')
+    throw invalidArgument('capacity', given.capacity, quantity.expected)
+  if ((await listBudgetNames(db)).includes(name))
+    throw new SluiceError(
+      'BUDGET_EXISTS',
+      `budget ${name} already exists. Change it with: sluice budgets set ${name}`,
+      { details: { name } },
+    )
+  const made = { kind: 'shared', bytes: hasUnit(given.capacity), capacity: fields.capacity } as const
+  await changeBudget(db, name, made, by, false)
+  // Files leave alone what an operator has set.
+  await changeBudget(db, name, fields, by, true)
+}
 
 /**
  * An operator's change. What runs is left alone; new jobs wait where there is less.

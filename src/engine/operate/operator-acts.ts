@@ -10,9 +10,11 @@ import {
   setAdmission,
 } from './admission.ts'
 import {
+  addBudget,
   changeBudgetAsOperator,
   forgetBudgetChanges,
   getBudgetLimits,
+  type OperatorBudget,
   type OperatorBudgetChange,
   removeBudget,
 } from './budget-control.ts'
@@ -27,7 +29,7 @@ import {
   removeTask,
   setLane,
 } from './lane-control.ts'
-import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, setPool } from './pool-control.ts'
+import { forgetPoolChanges, getPoolNumbers, type PoolNumbers, removePool, setPool } from './pool-control.ts'
 
 /** What an operator does to a lane, a budget, a pool or to admission, and how the audit tells it. */
 export interface OperatorAct<T> {
@@ -88,6 +90,10 @@ export function resetLane(name: string) {
   return act('lane.reset', laneOf(name), (tx, by) => forgetLaneChanges(tx, name, by))
 }
 
+export function createBudget(name: string, given: OperatorBudget) {
+  return act('budget.create', budgetOf(name), (tx, by) => addBudget(tx, name, given, by))
+}
+
 export function changeBudget(name: string, change: OperatorBudgetChange) {
   return act('budget.change', budgetOf(name), (tx, by) => changeBudgetAsOperator(tx, name, change, by))
 }
@@ -106,6 +112,10 @@ export function changePool(name: string, change: PoolNumbers) {
 
 export function resetPool(name: string) {
   return act('pool.reset', poolOf(name), (tx, by) => forgetPoolChanges(tx, name, by))
+}
+
+export function deletePool(name: string) {
+  return act('pool.delete', poolOf(name), (tx) => removePool(tx, name))
 }
 
 export function changeAdmission(change: AdmissionChange) {

@@ -7,6 +7,7 @@ import { readChange } from '../../model/fields/read-change.ts'
 import { isName } from '../../model/limits.ts'
 import type { PoolChange } from '../../model/pool.ts'
 import { changePool } from '../../store/change-pool.ts'
+import { deletePool } from '../../store/delete-pool.ts'
 import { listPools, type Pool } from '../../store/list-pools.ts'
 import { resetPool } from '../../store/reset-pool.ts'
 
@@ -28,6 +29,27 @@ export async function setPool(db: Queryable, name: string, change: PoolNumbers, 
 export async function forgetPoolChanges(db: Queryable, name: string, by: string): Promise<Pool> {
   if (!isName(checkText(name, 'pool')) || !(await resetPool(db, name, by))) throw await unknownPool(db, name)
   return getPool(db, name)
+}
+
+/**
+ * Deletes a pool that has left the file, with its decisions. One that a file still names is there again when that is next applied.
+ *
+ * @throws {SluiceError} `POOL_NOT_FOUND`; `POOL_IN_USE` while it has workers or waits for some.
+ */
+export async function removePool(db: Queryable, name: string): Promise<void> {
+  if (!isName(checkText(name, 'pool'))) throw await unknownPool(db, name)
+  const { found, workers, requests } = await deletePool(db, name)
+  if (!found) throw await unknownPool(db, name)
+  if (workers === 0 && requests === 0) return
+  const used =
+    workers > 0
+      ? `it has ${workers} live ${workers === 1 ? 'worker' : 'workers'}`
+      : 'workers that it requested may still come, or have to be stopped'
+  throw new SluiceError(
+    'POOL_IN_USE',
+    `pool ${name} cannot be deleted: ${used}. Let it start none with: sluice pools set ${name} --max 0`,
+    { details: { name, workers, requests } },
+  )
 }
 
 /** @throws {SluiceError} `POOL_NOT_FOUND`. */

@@ -1,6 +1,12 @@
 import { Type } from 'typebox'
-import { BudgetBody, BudgetChangeBody, BudgetParams, BudgetsBody } from '../../api/budgets.ts'
-import { changeBudget, deleteBudget, resetBudget } from '../../engine/operate/operator-acts.ts'
+import {
+  BudgetBody,
+  BudgetChangeBody,
+  BudgetCreateBody,
+  BudgetParams,
+  BudgetsBody,
+} from '../../api/budgets.ts'
+import { changeBudget, createBudget, deleteBudget, resetBudget } from '../../engine/operate/operator-acts.ts'
 import { viewBudget, viewBudgets } from '../../engine/views/budget-view.ts'
 import { toBudgetBody, toBudgetsBody } from '../bodies/budget-body.ts'
 import { changeAsOperator } from '../change.ts'
@@ -31,6 +37,27 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
       schema: { summary: 'One budget', tags, params: BudgetParams, response: { 200: BudgetBody } },
     },
     async (request) => toBudgetBody(await viewBudget(calls, request.params.name)),
+  )
+
+  server.post(
+    '/admin/budgets',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Create a budget for the whole system',
+        description:
+          'No file has to declare it. Budgets with devices are declared in files, because machines offer the devices.',
+        tags,
+        body: BudgetCreateBody,
+        response: { 201: BudgetBody },
+      },
+    },
+    async (request, reply) => {
+      const { name, ...given } = request.body
+      await changeAsOperator(parts, request, createBudget(name, given))
+      reply.code(201)
+      return toBudgetBody(await viewBudget(calls, name))
+    },
   )
 
   server.patch(

@@ -1,5 +1,6 @@
+import { Type } from 'typebox'
 import { FleetBody, FleetQuery, PoolBody, PoolChangeBody, PoolParams } from '../../api/fleet.ts'
-import { changePool, resetPool } from '../../engine/operate/operator-acts.ts'
+import { changePool, deletePool, resetPool } from '../../engine/operate/operator-acts.ts'
 import type { PoolNumbers } from '../../engine/operate/pool-control.ts'
 import { viewFleet } from '../../engine/views/fleet-view.ts'
 import { toFleetBody, toPoolBody } from '../bodies/fleet-body.ts'
@@ -63,6 +64,25 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
       const { name } = request.params
       await changeAsOperator(parts, request, resetPool(name))
       return view(name)
+    },
+  )
+
+  server.delete(
+    '/admin/fleet/:name',
+    {
+      config: { access: 'workers:manage' },
+      schema: {
+        summary: 'Delete a pool that is no longer in the file',
+        description:
+          'Rejected while the pool has live workers or waits for workers. A pool that a file still declares exists again when the file is next applied.',
+        tags,
+        params: PoolParams,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await changeAsOperator(parts, request, deletePool(request.params.name))
+      return reply.code(204).send(null)
     },
   )
 }
