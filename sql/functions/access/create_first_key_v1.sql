@@ -1,5 +1,5 @@
--- The first key of an empty database, or null when there has ever been one. Several servers may start at once: the lock
--- makes one of them the first.
+-- Creates the first key of an empty database, or returns null if there has ever been one. Several servers may start at once; the lock
+-- lets one of them be first.
 create or replace function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea, p_lives_ms bigint) returns bigint
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Root jobs that are active: what the ledger has to list. For the time until it is complete.
+-- The root jobs that are active, which the ledger has to list. Used until the ledger is complete.
 create or replace function sluice.active_roots_v1(p_set sluice.admission) returns bigint[]
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

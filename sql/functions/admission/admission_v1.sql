@@ -1,5 +1,5 @@
--- The limits and what is known of them. Nothing is locked; what is active is looked up in the ledger, what is scheduled in its index.
---   p_look  scheduled jobs are counted up to this many, unless by the ledger they may have reached their limit; null: all of them
+-- The limits and the current numbers. It locks nothing: active jobs are looked up in the ledger, scheduled ones in their index.
+--   p_look  count scheduled jobs up to this many, unless they may have reached their limit by the ledger; null: count all
 create or replace function sluice.admission_v1(p_look integer default null)
 returns table (max_active integer, max_scheduled integer, max_queued jsonb, deadline_ms bigint, operator_set text[], default_set text[],
                active integer, scheduled integer, queued jsonb, rate real, max_per_owner integer, owners jsonb)

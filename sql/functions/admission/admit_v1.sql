@@ -1,9 +1,8 @@
--- Charges new root jobs, and those that run again: at once, or at COMMIT where the transaction is a caller's and may stay
--- open. A transaction that looks for limits has a number by then, here or in sluice.insert_jobs_v1, which
--- sluice.tend_admission_v1 relies on.
---   p_checked  false: they are not refused, since they were accepted before: their time has come, or somebody approved them
+-- Charges new root jobs, and those that run again: at once, or at COMMIT in a caller's transaction, which may stay open. By then, a
+-- transaction that looks for limits has a number, assigned here or in sluice.insert_jobs_v1. sluice.tend_admission_v1 relies on that.
+--   p_checked  false: do not reject them, because they were accepted before (their time has come, or they were approved)
 --
--- It and the trigger have the rights of their owner: whoever may submit need not be able to write here.
+-- The function and its trigger have the rights of their owner, so a role that may submit needs no right to write here.
 create or replace function sluice.admit_v1(p_ids bigint[], p_when text, p_checked boolean default true) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

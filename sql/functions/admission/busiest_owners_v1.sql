@@ -1,6 +1,6 @@
--- The owners who may have the most, and how many jobs they have: at least five, and on until no other can have more than the fifth. A
--- bound does not fall when jobs end, so those who had many once come first; sluice.tend_owners_v1 lowers theirs. No more than
--- 100 owners or 50,000 jobs are looked up for it.
+-- The owners who may have the most jobs, and how many they have: at least five, and further ones until no other owner can have more than
+-- the fifth. A bound does not fall when jobs end, so owners who once had many come first; sluice.tend_owners_v1 lowers their bounds. At
+-- most 100 owners or 50,000 jobs are looked up.
 create or replace function sluice.busiest_owners_v1() returns table (owner text, bound integer, owned integer)
 language plpgsql stable
 set jit = off set enable_seqscan = off set enable_sort = off

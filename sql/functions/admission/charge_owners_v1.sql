@@ -1,4 +1,4 @@
--- Lists root jobs with their owners, or refuses them. The caller has the lock.
+-- Lists root jobs with their owners, or rejects them. The caller holds the lock.
 create or replace function sluice.charge_owners_v1(p_set sluice.admission, p_ids bigint[]) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan

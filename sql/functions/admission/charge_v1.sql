@@ -1,11 +1,12 @@
--- Enters root jobs into the ledger, or refuses them with SQLSTATE SL007.
+-- Enters root jobs into the ledger, or rejects them with SQLSTATE SL007.
 --
--- A transaction with a fixed snapshot (repeatable read, serializable) cannot see what was charged since; if something was,
--- it gets the serialization failure (40001) that such transactions must expect.
+-- A transaction with a fixed snapshot (repeatable read, serializable) cannot see what was charged since. If something was, it gets the
+-- serialization failure (40001) that such transactions must expect.
 --
--- The plan for the newest row is pinned: a ledger of a few rows would be read as a whole, with all that cannot be cleaned up.
+-- The plan for the newest row is pinned: otherwise, a ledger of a few rows would be read as a whole, including all dead versions.
 --
--- It is one function, because each step decides with the newest row of the ledger what the next one has to look up, and all of it ends in a new row.
+-- It is one function, because the newest row of the ledger decides at each step what the next one has to look up, and all of it ends in
+-- a new row.
 create or replace function sluice.charge_v1(p_ids bigint[], p_checked boolean) returns void
 language plpgsql
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

@@ -1,4 +1,4 @@
--- How many root jobs are scheduled, counted up to p_most.
+-- Counts the scheduled root jobs, up to p_most.
 create or replace function sluice.count_scheduled_v1(p_most integer default null) returns integer
 language sql stable
 set jit = off set enable_seqscan = off set enable_bitmapscan = off

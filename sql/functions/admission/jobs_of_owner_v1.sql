@@ -1,5 +1,5 @@
--- Root jobs of an owner that have not ended.
---   p_listed  they are looked up in the owner's list, which has them all; else they are looked for among all that have not ended
+-- The root jobs of an owner that have not ended.
+--   p_listed  look them up in the owner's list, which is complete; otherwise, search all jobs that have not ended
 create or replace function sluice.jobs_of_owner_v1(p_owner text, p_listed boolean) returns bigint[]
 language plpgsql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

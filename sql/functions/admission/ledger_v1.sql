@@ -1,5 +1,5 @@
--- The ledger, the newest first, back to its last beginning. Read backwards along the key, so that what was deleted before
--- the beginning is never seen, however long it cannot be cleaned up.
+-- The rows of the ledger, newest first, back to its last beginning. Reading backwards along the key never meets what was deleted before
+-- the beginning, however long vacuum cannot remove it.
 create or replace function sluice.ledger_v1() returns setof sluice.charges
 language plpgsql
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

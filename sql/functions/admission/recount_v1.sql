@@ -1,8 +1,10 @@
--- Looks up what the ledger lists, and starts it again with what is still active and p_new. Refuses p_new if they do not fit and are checked.
--- p_scheduled is how many are scheduled, those that are being charged included; null: as the ledger has it. The caller has the lock. How fast jobs
---             end is learned on the way: what is gone since the last
--- beginning, and for the two seconds before that what was known then. Only the time counts in which some listed job was active: an idle
--- night says nothing about how fast jobs end. While none has ended yet, what was known holds until one is overdue.
+-- Looks up the jobs that the ledger lists, and restarts the ledger with those still active and p_new. Rejects p_new if they do not fit and
+-- are checked. The caller holds the lock.
+--   p_scheduled  how many jobs are scheduled, including those being charged; null: the ledger's number
+--
+-- This also yields how fast jobs end: those that are gone since the last beginning, and for the two seconds before that the rate known
+-- then. Only the time in which some listed job was active counts: an idle night says nothing about the rate. While no job has ended yet,
+-- the known rate stays until one is overdue.
 create or replace function sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean) returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan

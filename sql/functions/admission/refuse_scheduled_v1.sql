@@ -1,4 +1,4 @@
--- Refuses scheduled jobs. There is room when enough of the others are due; never said to be further away than a minute, since they may be
+-- Rejects scheduled jobs. There is room when enough of the others are due. The reported wait is at most a minute, because jobs may be
 -- cancelled.
 create or replace function sluice.refuse_scheduled_v1(p_limit integer, p_scheduled integer, p_later bigint[]) returns void
 language plpgsql

@@ -1,4 +1,4 @@
--- Refuses p_count jobs: p_need have to end first, of which p_rate do in a second. Detail is JSON.
+-- Rejects p_count jobs. p_need jobs have to end first, at p_rate a second. The error's detail is JSON.
 create or replace function sluice.refuse_v1(p_facts jsonb, p_count integer, p_need integer, p_rate real) returns void
 language plpgsql as $$
 declare

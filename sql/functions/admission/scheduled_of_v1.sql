@@ -1,5 +1,5 @@
--- Those of some jobs that are scheduled. Jobs that are stored together have ids that lie together: their stretch of the index is read,
--- which is empty for most submissions, instead of a look at each.
+-- Those of the given jobs that are scheduled. Jobs that are stored together have neighbouring ids. So their range of the index is read,
+-- which is empty for most submissions, instead of one lookup for each job.
 create or replace function sluice.scheduled_of_v1(p_ids bigint[]) returns bigint[]
 language plpgsql stable
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off

@@ -1,4 +1,4 @@
--- How many of the newest p_look jobs of the ledger are active, without some.
+-- How many of the newest p_look jobs of the ledger are active, except the given ones.
 create or replace function sluice.some_active_v1(p_look integer, p_but bigint[]) returns integer
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

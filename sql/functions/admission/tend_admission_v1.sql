@@ -1,9 +1,9 @@
--- Upkeep, in a transaction of its own. Completes the ledger after something was limited that was not before; keeps it short
--- and the rate fresh while it is more than half full; lowers the bounds of owners whose jobs have ended; and gives it a new head after a charge was
--- undone, which to a transaction with a fixed snapshot looks like one it cannot see.
+-- Upkeep of the ledger, in a transaction of its own. It completes the ledger after a limit was set where there was none; keeps the ledger
+-- short and the rate current while it is more than half full; lowers the bounds of owners whose jobs have ended; and gives the ledger a
+-- new head after a charge was rolled back, which looks to a transaction with a fixed snapshot like a charge that it cannot see.
 --
--- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed, so all have
--- ended once every transaction has that is older than one begun after that commit. Until then each charge counts anew.
+-- A transaction that saw no limit charged nothing. Each of them had its number before the limit was committed. So all of them have ended
+-- once every transaction older than one begun after that commit has ended. Until then, each charge counts all active jobs.
 create or replace function sluice.tend_admission_v1() returns boolean
 language plpgsql
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off

@@ -1,4 +1,4 @@
--- Makes a new beginning for owners of whose jobs more than half have ended, some at a time.
+-- Restarts the lists of owners of whose jobs more than half have ended, some owners at a time.
 create or replace function sluice.tend_owners_v1() returns void
 language plpgsql
 set jit = off set enable_seqscan = off set enable_sort = off

@@ -1,5 +1,5 @@
--- Root jobs that have not ended, from the tables they are in. PostgreSQL puts it in line where it is called, so it costs what its query costs.
---   is_active  it is not scheduled for its first start
+-- The ids of root jobs that have not ended, from the tables that hold them. PostgreSQL inlines it, so it costs what its query costs.
+--   is_active  the job is not scheduled for its first start
 create or replace function sluice.unended_root_ids_v1() returns table (id bigint, is_active boolean)
 language sql stable as $$
   select q.id, true from sluice.queue q where q.state = 'ready' and q.parent_id is null

@@ -1,4 +1,4 @@
--- Root jobs that have not ended. For the time until the lists are complete.
+-- The root jobs that have not ended. Used until the lists are complete.
 create or replace function sluice.unended_roots_v1() returns table (id bigint, submitted_by text)
 language sql stable
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,4 +1,4 @@
--- An amount for people.
+-- An amount as text for people.
 create or replace function sluice.amount_text_v1(p_amount double precision, p_bytes boolean) returns text
 language sql immutable
 return case

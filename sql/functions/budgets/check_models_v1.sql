@@ -1,7 +1,7 @@
--- Refuses tasks (SL005) whose model could not be charged rightly: it is loaded once, for the jobs of all its tasks. What it takes of
--- devices may not depend on the input of one of them, and all that live workers run have to say the same of it.
---   p_tasks  [{name, model, uses, perJob}] about to be made known
---   p_added  those that are known already are left as they are
+-- Rejects tasks (SL005) whose model could not be charged correctly. A model is loaded once for the jobs of all its tasks. So what it takes of
+-- devices may not depend on the input of one job, and all tasks that live workers run have to declare the same.
+--   p_tasks  [{name, model, uses, perJob}] tasks about to be published
+--   p_added  leave tasks that exist already as they are
 create or replace function sluice.check_models_v1(p_tasks jsonb, p_added boolean default false) returns void
 language plpgsql stable as $$
 declare

@@ -1,4 +1,4 @@
--- What a job draws that is about to be stored, or SL008. Only for tasks that cannot start, and for amounts of the job's own.
+-- What a job draws that is about to be stored, or SL008. Called only for tasks that cannot start, and for jobs with amounts of their own.
 create or replace function sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb) returns jsonb
 language plpgsql stable as $$
 declare

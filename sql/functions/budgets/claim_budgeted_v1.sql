@@ -1,18 +1,18 @@
--- The part of a cycle that is about budgets. Under the locks of the devices it draws from it notes what became of models, then takes
--- what was planned as far as it fits now. Locks the jobs it takes in the queue; the cycle starts them.
+-- The part of a cycle that concerns budgets. Under the locks of the devices it draws from, it records what became of models, then takes the
+-- planned jobs that still fit. It locks these jobs in the queue; the cycle starts them.
 --   starts   [{class, count, model, new, deviceUses: [{budget, device, resident, perJob}], shared: {budget: amount}, expressed}]
---   loaded   [{model, devices, loadMs, observed}], unloaded [{model, device}], ran [{model, jobs, totalMs}]: what this worker says
---   idle     [{model, devices}] copies of its own whose last job ends here
+--   loaded   [{model, devices, loadMs, observed}], unloaded [{model, device}], ran [{model, jobs, totalMs}]: reports of this worker
+--   idle     [{model, devices}] copies of this worker whose last job ends here
 --   unload   [{worker, model, devices}] copies that have to make room
 --   oom      [{id, model, devices, needed, loading}] jobs that ran out of memory, which end in this cycle
---   learning how much of the times of a model is what was seen last
---   avoided  {model: jobs} served by a copy while strict order would have loaded another
---   hint     others may find room now
+--   learning the weight of the newest observation of a model's times
+--   avoided  {model: jobs} served by a copy where strict order would have loaded another model
+--   hint     other workers may find room now
 --
--- A class is served in its order: what does not fit yet is not overtaken by others of its class. Only what could never run on the
--- devices of this worker is.
---   counts   beside p_classes: how many to take of each; 0 for a class that was planned, once that is taken
---   lanes    run more by what is taken
+-- A class is served in its order: jobs of the class do not overtake one that does not fit yet. Only a job that could never run on the
+-- devices of this worker is skipped.
+--   counts   beside p_classes: how many to take of each; 0 for a planned class once it is taken
+--   lanes    their run counts include the taken jobs
 --   picked, devices  the jobs to start, and on which devices
 create or replace function sluice.claim_budgeted_v1(p_worker bigint, p_now timestamptz, p_budget jsonb, p_classes sluice.cycle_class_v1[],
                                                     inout counts integer[], inout lanes sluice.cycle_lane_v1[], out picked tid[], out devices jsonb)

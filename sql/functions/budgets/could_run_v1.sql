@@ -1,5 +1,5 @@
--- Whether a job with amounts of its own could run on such devices once nothing else is on them.
---   p_seen  what its model was seen to need, where that is more than what was said
+-- Whether a job with amounts of its own could run on the given devices if they were empty.
+--   p_seen  the observed needs of its model, where they exceed the declared ones
 create or replace function sluice.could_run_v1(p_uses jsonb, p_offers jsonb, p_seen jsonb) returns boolean
 language plpgsql immutable as $$
 begin

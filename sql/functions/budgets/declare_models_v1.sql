@@ -1,4 +1,4 @@
--- What files and programs say of models: [{name, loadMs, pinned}]. What has been seen is worth more than a load time said.
+-- Stores what files and programs declare of models: [{name, loadMs, pinned}]. An observed load time wins over a declared one.
 create or replace function sluice.declare_models_v1(p_models jsonb) returns void
 language sql as $$
   insert into sluice.models as m (name, load_ms, pinned, declared)

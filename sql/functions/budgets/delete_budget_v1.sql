@@ -1,6 +1,6 @@
--- Removes a budget that no file names any more, with its devices and whatever is noted of them. Not while a task uses it that a live
--- worker runs, that the last worker of a pool ran which may have workers again, or of which jobs have not ended, and not while running
--- jobs draw from it: {found, tasks, pools, jobs} tells who does.
+-- Deletes a budget that no file names any more, with its devices and everything recorded about them. It does not while a live worker runs
+-- a task that uses it, while jobs of such a task have not ended, while a pool may start workers for it whose last worker ran such a task,
+-- or while running jobs draw from it. {found, tasks, pools, jobs} names these.
 create or replace function sluice.delete_budget_v1(p_name text) returns jsonb
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- What a job may draw at most on this worker's devices, by budget: their capacities, the largest first, and of shared budgets all
--- there is. A lost device has nothing. 1e300 stands for no bounds, which JSON cannot say.
+-- The most that a job may draw on this worker's devices, by budget: the capacities, largest first, and the whole of shared budgets. A lost
+-- device offers nothing. 1e300 means unlimited, which JSON cannot express.
 create or replace function sluice.device_capacity_v1(p_worker bigint) returns jsonb
 language sql stable as $$
   select coalesce(jsonb_object_agg(g.budget, g.capacities), '{}') from (

@@ -1,4 +1,4 @@
--- The devices that a plan draws from, shared budgets included.
+-- The devices that a plan draws from, including shared budgets.
 create or replace function sluice.devices_of_plan_v1(p_budget jsonb) returns table (key text, budget text, device text)
 language sql stable as $$
   select distinct d.budget || chr(31) || d.device, d.budget, d.device

@@ -1,6 +1,6 @@
--- What is drawn from a device: by jobs, by models, and the part of both that a measurement of p_since cannot have seen yet.
---   p_ended     jobs to be taken for ended
---   p_unloaded  copies of this worker's to be taken for unloaded: [{model, device}]
+-- What is drawn from a device by jobs, by models, and the part of both that a measurement taken at p_since cannot include yet.
+--   p_ended     jobs to count as ended
+--   p_unloaded  copies of this worker to count as unloaded: [{model, device}]
 create or replace function sluice.held_v1(p_budget text, p_device text, p_since timestamptz default null, p_worker bigint default 0,
                                           p_ended bigint[] default '{}',
                                p_unloaded jsonb default '[]', out by_jobs double precision, out by_models double precision,

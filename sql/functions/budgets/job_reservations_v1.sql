@@ -1,5 +1,5 @@
--- What one job draws: by budget and device, with the memory of its model where it is the first. Where it has amounts of its
--- own, those; an amount of null then means that it does not go with the devices of the plan.
+-- What one job draws, by budget and device, including the memory of its model if it is the first. A job's own amounts replace the others; a
+-- null amount then means that the job does not fit the devices of the plan.
 create or replace function sluice.job_reservations_v1(p_start jsonb, p_uses jsonb, p_first boolean, p_devices integer)
 returns table (budget text, device text, amount double precision)
 language sql stable as $$

@@ -1,4 +1,4 @@
--- After a change to tasks, budgets or devices: judges anew which tasks could never start.
+-- Recomputes which tasks could never start, after a change to tasks, budgets or devices.
 create or replace function sluice.judge_tasks_v1() returns void
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Budgets that a lack of memory is about, of those that are named: whose amounts are sizes, or read from GPUs. Where none is, all that
--- have devices: nobody can tell. Others, such as encoders of a GPU, have nothing to do with it.
+-- Those of the given budgets that a lack of memory concerns: their amounts are sizes, or are read from GPUs. If there is none, all that have
+-- devices, because nobody can tell. Other budgets, such as encoders of a GPU, are not affected.
 create or replace function sluice.memory_budgets_v1(p_names text[]) returns setof text
 language sql stable as $$
   select g.name from (select b.name, b.auto or b.bytes as sized, bool_or(b.auto or b.bytes) over () as any_sized

@@ -1,4 +1,4 @@
--- The largest amount by budget.
+-- The largest amount of each budget.
 create or replace function sluice.merge_amounts_v1(p_all jsonb) returns jsonb
 language sql immutable as $$
   select jsonb_object_agg(g.key, g.amount) from (

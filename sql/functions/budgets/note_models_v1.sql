@@ -1,4 +1,4 @@
--- The news of a cycle about models. The caller has locked the devices.
+-- Records what a cycle reports about models. The caller has locked the devices.
 create or replace function sluice.note_models_v1(p_worker bigint, p_now timestamptz, p_budget jsonb) returns void
 language plpgsql as $$
 declare

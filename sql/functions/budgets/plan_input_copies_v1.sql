@@ -1,4 +1,5 @@
--- Of sluice.plan_input_v1, the models that are loaded: by the worker, on its devices, and of those that its queues need the copies of other workers.
+-- Part of sluice.plan_input_v1: the models that the worker has loaded, those on its devices, and other workers' copies of the models that
+-- its queues need.
 create or replace function sluice.plan_input_copies_v1(p_worker bigint, p_models text[], p_devices text[], p_ended bigint[], p_unloaded jsonb)
 returns jsonb
 language plpgsql stable as $$

@@ -1,9 +1,8 @@
--- Of sluice.plan_input_v1, the queues of classes with ready jobs, with their heads. Null: there are none.
---   p_offers  what the worker offers, as sluice.device_capacity_v1 answers it
+-- Part of sluice.plan_input_v1: the queues of classes with ready jobs, with their heads. Null: there are none.
+--   p_offers  what the worker offers, from sluice.device_capacity_v1
 --
--- The head of a queue is the first job that could run on the devices of this worker: one that is too large for all of them does not
--- keep those behind it waiting. It is looked for among a thousand, twice as many as may wait by default. Where there is none, the
--- first is the head.
+-- The head of a queue is the first job that could run on the devices of this worker: one that is too large for all of them does not make
+-- those behind it wait. It is searched among a thousand, twice as many as may wait by default. If there is none, the first job is the head.
 create or replace function sluice.plan_input_queues_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_depth integer, p_job bigint,
                                                     p_offers jsonb, p_now timestamptz) returns jsonb
 language plpgsql stable as $$

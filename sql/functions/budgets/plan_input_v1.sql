@@ -1,9 +1,9 @@
--- What a worker has to know to plan: its devices with their room, less those that are lost, what is loaded on them, its queues with their heads,
--- never their rows. Nothing is locked: what is decided from it is checked again by the claim.
---   p_ended     jobs whose endings come with the cycle that is being planned
+-- What a worker needs to plan: its devices with their room, except lost ones, the models loaded on them, and its queues with their heads,
+-- never their rows. It locks nothing, because the claim checks every decision again.
+--   p_ended     jobs whose endings are in the cycle being planned
 --   p_unloaded  copies that the cycle will report as unloaded: [{model, device}]
---   p_job       take this one for the head of its class: somebody asks about it
--- The settings below apply to plan_input_queues_v1 and plan_input_copies_v1 too, which nothing else calls.
+--   p_job       use this job as the head of its class, because someone asks about it
+-- The settings below also apply to plan_input_queues_v1 and plan_input_copies_v1, which nothing else calls.
 create or replace function sluice.plan_input_v1(p_worker bigint, p_classes integer[], p_ended bigint[], p_unloaded jsonb, p_depth integer,
                                   p_job bigint default null) returns jsonb
 language plpgsql stable

@@ -1,6 +1,5 @@
--- Jobs ran out of memory while they ran: what each needs is taken for a quarter more than thought, or what it says, up to the largest
--- device less what comes beside it: the memory of its model. Only those that ended so in this very cycle, which holds their rows: no lock is taken
--- here.
+-- Raises the amounts of jobs that ran out of memory while they ran: a quarter more than assumed, or what the job reports, up to the largest
+-- device less the memory of its model. It handles only jobs that ended this way in the same cycle, which holds their rows, so it takes no lock.
 create or replace function sluice.raise_jobs_v1(p_worker bigint, p_oom jsonb) returns void
 language plpgsql as $$
 declare

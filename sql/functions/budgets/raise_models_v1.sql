@@ -1,6 +1,6 @@
--- The same for what the devices and models of those jobs have to do with it. Copies that ran out of memory are unloaded; where one did
--- not fit, a quarter more than was charged, or what it says, up to the largest device, is learned of the model: {model: {budget: amount}}.
--- The caller has locked the devices, and stores what is learned with the rest, in the order of models.
+-- Raises the amounts of models in the same situation. Copies that ran out of memory are unloaded. If one did not fit, the model is learned to
+-- need a quarter more than was charged, or what it reports, up to the largest device: {model: {budget: amount}}. The caller has locked the
+-- devices, and stores what is learned with the rest, in the order of models.
 create or replace function sluice.raise_models_v1(p_worker bigint, p_now timestamptz, p_oom jsonb) returns jsonb
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Removes what no longer counts: reservations of attempts that have ended, copies and devices of workers that have. Reports as
--- drift what runs in a class that is planned and draws from nothing.
+-- Deletes what no longer counts: reservations of attempts that have ended, copies and devices of workers that have ended. Reports running
+-- jobs of a planned class that draw from nothing as drift.
 create or replace function sluice.reconcile_budgets_v1() returns table (what text, subject text)
 language plpgsql as $$
 begin

@@ -1,6 +1,5 @@
--- Why a job that draws this much could never start: {budget, needs, devices, largest, offered}. Null: it could, or nobody
--- knows. Amounts that are expressions are not looked at. A device that is lost may come back, and what an operator has made smaller
--- may be reset: for both a job waits.
+-- Why a job that draws this much could never start: {budget, needs, devices, largest, offered}. Null: it could, or nobody knows. Amounts that
+-- are expressions are ignored. A lost device may come back, and what an operator has made smaller may be reset, so a job waits for both.
 create or replace function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb) returns jsonb
 language plpgsql stable as $$
 declare

@@ -1,8 +1,9 @@
--- All the devices a worker offers, as src/model/device.ts describes them; an empty list is only a question. Answers the budgets that have devices.
--- Left out is what is not the worker's to offer: what no file declares, what is neither a GPU nor named after its own host, and, for a worker
--- behind a server, what a live worker offers that is not of the same owner of keys. Workers with access to the database are believed.
--- Nor is HOST/cpu, which has no bounds, taken of a machine that is known to have had GPUs, unless the worker says that it has looked (ageMs):
--- one that was started after nvidia-smi had gone cannot know of them.
+-- Stores all devices that a worker offers, in the form of src/model/device.ts; an empty list is only a query. Returns the budgets that have
+-- devices. It ignores devices that are not the worker's to offer: those that no file declares, those that are neither a GPU nor named after its
+-- own host, and, for a worker behind a server, those that a live worker of another key owner offers. Workers with access to the database are
+-- believed.
+-- It also ignores HOST/cpu, which is unlimited, from a machine that is known to have had GPUs, unless the worker says that it has looked (ageMs): a
+-- worker that started after nvidia-smi had gone cannot know of them.
 create or replace function sluice.report_devices_v1(p_worker bigint, p_readings jsonb) returns table (name text, auto boolean, declared jsonb)
 language plpgsql as $$
 declare

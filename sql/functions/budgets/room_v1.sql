@@ -1,7 +1,7 @@
--- What may be drawn from a device now; null: without bounds. Nothing from one that is lost.
+-- The room of a device now. Null: unlimited. A lost device has none.
 --
--- A fresh measurement counts too: what is free, less the safety and what was given out since. A stranger's memory is in it. A
--- billionth is added, so that three tenths and seven tenths make a whole. The last three are those of sluice.held_v1.
+-- A recent measurement counts too: what is free, less the safety margin and what was given out since. It includes other programs' memory. A
+-- billionth is added, so that three tenths and seven tenths make a whole. The last three parameters are those of sluice.held_v1.
 create or replace function sluice.room_v1(p_budget text, p_device text, p_worker bigint default 0, p_ended bigint[] default '{}',
                                           p_unloaded jsonb default '[]')
 returns double precision

@@ -1,5 +1,5 @@
--- After tasks were made known: their classes are claimed by plan, or no longer. The depth that came with uses goes with them.
--- Whoever makes tasks known holds some of them when it comes to classes of the next: so this comes before or after that, not beside it.
+-- After tasks were published: marks their classes as claimed by plan, or not, and removes the depth limit that came with uses. A session that
+-- publishes tasks already holds some of them when it reaches classes of the next one, so this runs before or after that, not in between.
 create or replace function sluice.settle_tasks_v1(p_names text[]) returns void
 language plpgsql as $$
 declare

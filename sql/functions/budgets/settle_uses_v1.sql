@@ -1,5 +1,5 @@
--- What jobs draw whose amounts are expressions: [{id, uses}] once somebody has worked them out, or [{id, error}], which fails
--- them. So does an amount that no device has. Jobs that have changed meanwhile are left alone.
+-- Stores what jobs draw whose amounts are expressions: [{id, uses}] once a process has evaluated them, or [{id, error}], which fails the jobs.
+-- An amount that no device has fails them too. Jobs that have changed meanwhile are left alone.
 create or replace function sluice.settle_uses_v1(p_jobs jsonb) returns integer
 language plpgsql as $$
 declare

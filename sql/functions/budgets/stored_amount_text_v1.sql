@@ -1,4 +1,4 @@
--- What a task says of a budget, for people.
+-- The amount that a task draws from a budget, as text for people.
 create or replace function sluice.stored_amount_text_v1(p_budget text, p_amount jsonb) returns text
 language sql stable
 return case jsonb_typeof(p_amount)

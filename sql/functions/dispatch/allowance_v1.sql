@@ -1,6 +1,6 @@
--- How many jobs to take of each lane, as far as the lane's settings, the worker's own limits and the slots in hand go. Where another worker
--- was refused slots and asked for classes that this one does not serve, those classes are named too: it always finds work and would keep the
--- slots for good, so it has to look at their jobs.
+-- How many jobs to take in each lane, by the lane's settings, the worker's own limits and the slots it holds. If another worker was refused
+-- slots and asked for classes that this one does not serve, the function returns those classes too: this worker always finds work and would
+-- keep the slots forever, so it has to look at their jobs.
 --   p_free     how many it takes at most in all
 --   p_classes  all classes it serves
 --   others     the classes that others ask for, and which of the lanes they are in

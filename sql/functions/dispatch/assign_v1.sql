@@ -1,14 +1,14 @@
--- Locks jobs that a worker is assigned beyond its slots. It starts them as its slots become free, so nothing is assigned where slots may have to go
--- to others: in lanes with one slot or a lowered limit, in lanes that are spread, and in lanes that a worker waits for slots of. Nothing is assigned
--- either:
---   where the worker says that it uses more slots than it holds, because it has lost a lane and not heard of it;
+-- Locks jobs that a worker is assigned beyond its slots. It starts them as its slots become free. So nothing is assigned where slots may have to go
+-- to others: in lanes with one slot or a lowered limit, in spread lanes, and in lanes from which another worker waits for slots. Nor is anything
+-- assigned
+--   where the worker says that it uses more slots than it holds, because it has lost a lane and not learned of it;
 --   where it runs more than perWorker allows;
 --   of tasks whose jobs must not run twice (onLost: fail) or need a process of the worker's pool;
---   in a lane that uses more of the worker's capacity than another lane with ready jobs which could take more of it: its slots become free for that
---   one. Less than an eighth more does not count, because shares are rarely equal.
--- A job that only a free slot gets started, because nothing of its class is assigned, keeps its place in the lane: nothing behind it is assigned, or
--- it would wait until the backlog of another class is over. Classes that share a lane share what the lane allows, in the order of the lane.
---   p_run    how many jobs the worker runs in all lanes, also those that this cycle is not about
+--   in a lane that uses more of the worker's capacity than another lane with ready jobs which could take more of it, so that its slots become free
+--   for that one. Less than an eighth more does not count, because shares are rarely equal.
+-- A job that starts only in a free slot, because nothing of its class is assigned, keeps its position in the lane: nothing behind it is assigned.
+-- Otherwise, it would wait until the backlog of another class is over. Classes of one lane share what the lane allows, in the order of the lane.
+--   p_run    how many jobs the worker runs in all lanes, including those that this cycle does not concern
 --   p_ahead  beside p_classes: how many to assign at most, -1 for a class of which nothing is assigned
 create or replace function sluice.assign_v1(p_worker bigint, p_now timestamptz, p_run integer, p_capacity integer, p_cores integer,
                                             p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])

@@ -1,7 +1,7 @@
--- Chooses the ready jobs that a worker takes, gets slots for them and locks them.
---   p_others         what other workers wait for and this one does not serve
+-- Chooses the ready jobs that a worker takes, acquires slots for them and locks them.
+--   p_others         classes that other workers wait for and this one does not serve
 --   picked, devices  the jobs to start, and the devices of those that draw from budgets
---   locked           lanes that were left out, because another session has locked them
+--   locked           lanes that were skipped, because another session has locked them
 create or replace function sluice.choose_v1(p_worker bigint, p_now timestamptz, p_free integer, p_turn integer, p_budget jsonb,
                                             p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], inout lanes sluice.cycle_lane_v1[],
                                             out picked tid[], out devices jsonb, out locked text[])

@@ -1,6 +1,5 @@
--- How many jobs to assign of each class, beside p_classes: as many as the lane's settings and the class allow, in the order of the lane, and none
--- from the first one on that must start at once. It locks nothing. Were all rows locked that may be assigned, other workers would step over those
--- that are not.
+-- How many jobs to assign of each class, beside p_classes: as many as the lane's settings and the class allow, in the order of the lane, up to the
+-- first one that must start at once. It locks nothing. If all candidate rows were locked, other workers would skip those that are not assigned.
 create or replace function sluice.count_ahead_v1(p_begun timestamptz, p_now timestamptz, p_classes sluice.cycle_class_v1[],
                                                  p_lanes sluice.cycle_lane_v1[])
 returns integer[]

@@ -1,4 +1,5 @@
--- How many jobs to take of each class, beside p_classes. Where classes share a lane, the order among all their jobs says how many come from each.
+-- How many jobs to take of each class, beside p_classes. Where classes share a lane, the order among all their jobs decides how many come from
+-- each.
 create or replace function sluice.count_by_class_v1(p_classes sluice.cycle_class_v1[], p_lanes sluice.cycle_lane_v1[]) returns integer[]
 language plpgsql stable as $$
 begin

@@ -1,24 +1,23 @@
 -- One round trip of a worker: records the endings of attempts, then takes new jobs. Its parts are the functions it calls, in this order.
 --
--- What the worker says it runs can be trusted: it is what earlier cycles under the same epoch gave it, less what they recorded as ended. If fewer
--- jobs ended than were sent, what it believes is wrong: nothing is claimed, and it must resync. The worker never sends a cycle twice, but should
--- one still be carried out twice, the second finds claims newer than the worker knows of and is refused; so is the worker's next one,
--- should the second have found none, and it learns of its jobs by a resync.
+-- The worker's statement of what it runs can be trusted: it is what earlier cycles under the same epoch gave it, less what they recorded as ended.
+-- If fewer jobs ended than were sent, the worker's state is wrong: nothing is claimed, and it must resync. The worker never sends a cycle twice. If
+-- one is carried out twice nevertheless, the second execution finds claims newer than the worker knows of and is rejected. If it finds none, the
+-- worker's next cycle is rejected instead, and a resync returns its jobs.
 --
--- A worker that ends as many jobs of a lane as it takes keeps its slots, and nothing is written but the jobs. Only to grow does it lock the
--- lane's row.
+-- A worker that ends as many jobs of a lane as it takes keeps its slots, and only the jobs are written. It locks the lane's row only to grow.
 --
--- Each row of the answer is a job, but for the last one if it has no id: its report says what else there is to know.
---   resync  fewer jobs ended than were sent      locked  lanes left out, because another session has locked them
---   ahead   how many free workers come first     waitMs  in how long it may take what it left to them
---   more    not all classes were looked at, and it can take more
+-- Each row of the answer is a job, except a last row without an id, whose report has everything else.
+--   resync  fewer jobs ended than were sent      locked  lanes that were skipped, because another session has locked them
+--   ahead   how many free workers come first     waitMs  after how long it may take what it left to them
+--   more    some classes were not looked at, and the worker can take more
 --   yield   how many slots of each lane the worker should leave free for jobs that cannot be assigned and come first
---   scanMs  how long it took to find the first ready jobs, if that was more than 5 ms: there are many dead entries before them
+--   scanMs  how long the first ready jobs took to find, if more than 5 ms: there are many dead entries before them
 --
--- The plans are pinned by the settings below: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a
--- prototype: 110-170 ms a cycle instead of 3). They are generic, because with arrays for parameters a plan of its own for every call looks
--- cheaper to the planner, and making it took 0.4 of the 1.1 ms of a first claim. Without JIT: before PostgreSQL 18 a plan that had to use what is
--- ruled out costs 1e10, and is compiled for 50 ms a cycle. The parts are called by nothing else, or are indifferent to the settings.
+-- The settings below pin the plans: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a prototype:
+-- 110-170 ms a cycle instead of 3). The plans are generic, because with array parameters the planner estimates a custom plan for every call as
+-- cheaper, and planning took 0.4 of the 1.1 ms of a first claim. JIT is off: before PostgreSQL 18, a plan that had to use a disabled node costs
+-- 1e10, and would be compiled for 50 ms a cycle. Nothing else calls the parts, or they do not depend on the settings.
 create or replace function sluice.cycle_v1(
   p_worker bigint, p_epoch integer,
   p_known bigint,          -- its newest claim that it knows of, 0 for none

@@ -1,6 +1,6 @@
--- The other endings of an attempt: everything but success. Returns how many attempts ended. Workers that rest hear of jobs that are ready again.
--- The caller has locked the claims, by a statement of its own. A job that has an outcome does not go back: it is left out, so the caller finds that
--- too few have ended. If it is to end again, the primary key of the outcomes refuses the whole call.
+-- Records the endings of attempts that did not succeed, and returns how many attempts ended. Idle workers are told of jobs that are ready again. The
+-- caller has locked the claims, in a statement of its own. A job that has an outcome does not return to the queue: it is left out, so the caller
+-- finds that too few have ended. If such a job is to end again, the primary key of the outcomes rejects the whole call.
 --   failed     for good                       retry      after "delayMs", a failure counted
 --   snoozed    after "delayMs", not counted   returned   at once, not counted: the worker is leaving
 --   cancelled  as asked                      out_of_memory   at once, not counted: it comes back with a higher estimate.

@@ -1,4 +1,4 @@
--- Records completed attempts of claims that go on with other jobs, for sluice.finish_v1. The caller of that has locked the claims. A job that its
+-- Records completed attempts of claims that continue with other jobs, for sluice.finish_v1, whose caller has locked the claims. A job that its
 -- claim no longer lists is left out.
 --   p_over  claims to leave out, or null
 create or replace function sluice.finish_some_v1(p_worker bigint, p_now timestamptz, p_over bigint[], p_seqs bigint[], p_ids bigint[],

@@ -1,7 +1,6 @@
--- Records completed attempts: their outcomes are written, and they leave their claims. Answers how many there were, and of those with a
--- parent the parent and the idx. Claims whose jobs all end here, and are named one after the other in their order, are deleted without a
--- search for each job.
--- The caller has locked the claims, by a statement of its own.
+-- Records completed attempts: writes their outcomes and removes them from their claims. Returns how many there were, and for those with a parent
+-- the parent and the idx. A claim whose jobs all end here, and are named one after the other in their order, is deleted without a search for
+-- each job. The caller has locked the claims, in a statement of its own.
 --   p_seqs     beside p_ids: the claim of each
 --   p_results  what they returned, in the order of p_ids; null: none returned anything
 --   p_ran      for how many milliseconds they have run, in the order of p_ids; null: since they were claimed

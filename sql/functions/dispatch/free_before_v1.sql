@@ -1,5 +1,4 @@
--- How many of the workers before this one look free, up to four. A worker that found nothing knows by it whether the next hint is
--- for others.
+-- How many of the workers before this one look free, up to four. From that, a worker that found nothing learns whether the next hint is for others.
 create or replace function sluice.free_before_v1(p_worker bigint, p_now timestamptz) returns integer
 language plpgsql stable as $$
 declare

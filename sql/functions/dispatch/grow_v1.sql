@@ -1,7 +1,7 @@
--- Gets slots for what is to be taken beyond those in hand. The lane's row is locked, and the limit is then checked against the sum of the
--- holdings in a statement of its own, which sees every earlier grower. A lane whose row cannot be locked within 50 ms is left out of the
--- cycle, so that the session that holds it does not slow other lanes.
---   locked  lanes that were left out
+-- Acquires slots for the jobs to be taken beyond the slots held. It locks the lane's row, and then checks the limit against the sum of the holdings
+-- in a separate statement, which sees every earlier growth. If a lane's row cannot be locked within 50 ms, the cycle skips the lane, so that the
+-- session that holds the row does not slow down other lanes.
+--   locked  lanes that were skipped
 create or replace function sluice.grow_v1(inout lanes sluice.cycle_lane_v1[], out locked text[])
 language plpgsql as $$
 declare

@@ -1,9 +1,9 @@
--- Takes back what is assigned to a worker whose event loop is blocked: what its heartbeat thread names, none of which the loop can start any more,
--- and what was claimed in cycles whose answer the loop has not read. The loop resyncs when it goes on.
--- The thread renews the leases on the same connection, so this waits only for a moment where another session has locked a claim. Then it fails and
--- changes nothing, and the thread calls it again.
+-- Takes back what is assigned to a worker whose event loop is blocked: what its heartbeat thread names, which the loop can no longer start, and what
+-- was claimed in cycles whose answer the loop has not read. The loop resyncs when it continues.
+-- The thread renews the leases on the same connection, so this waits only briefly if another session has locked a claim. It then fails and changes
+-- nothing, and the thread calls it again.
 --   p_known  the newest claim that the loop knows of
---   p_epoch  that of its holdings when it took jobs for the last time. Once it has resynced, an order that comes late does nothing
+--   p_epoch  the epoch of its holdings when it last took jobs. Once the loop has resynced, a late call does nothing
 create or replace function sluice.hand_back_v1(p_worker bigint, p_ids bigint[], p_known bigint, p_epoch integer) returns integer
 language plpgsql
 set lock_timeout = '50ms'

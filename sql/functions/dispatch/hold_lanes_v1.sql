@@ -1,6 +1,6 @@
--- Locks the worker's holdings of the lanes that this cycle is about, and tells how they stand: those that something ended in or is ready in, and
--- those it has slots of or asked for more of. With a few lanes it is about all of them. The first lane is always locked, so that
--- cycles of one worker follow each other. A cycle sent with an old epoch, or after the worker has lost one of these lanes, is refused.
+-- Locks the worker's holdings of the lanes that this cycle concerns, and returns their state: lanes in which something ended or is ready, and lanes
+-- in which it has slots or asked for more. With a few lanes, it concerns all of them. The first lane is always locked, so that cycles of one
+-- worker follow each other. A cycle sent with an old epoch, or after the worker has lost one of these lanes, is rejected.
 create or replace function sluice.hold_lanes_v1(p_worker bigint, p_epoch integer, p_lanes text[], p_ended integer[], p_run integer[],
                                                 p_want integer[], p_keep integer[], p_ready sluice.cycle_class_v1[]) returns sluice.cycle_lane_v1[]
 language plpgsql as $$

@@ -1,5 +1,5 @@
--- Whether a worker with nothing to report and nothing to take has nothing else to write either: no slot to give back, none that it no longer
--- asks for, and no claim that it does not know of.
+-- Whether a worker with nothing to report and nothing to take has nothing else to write either: no slot to release, no request to withdraw, and no
+-- claim that it does not know of.
 create or replace function sluice.is_idle_v1(p_worker bigint, p_known bigint, p_lanes text[], p_run integer[], p_keep integer[]) returns boolean
 language plpgsql stable as $$
 begin

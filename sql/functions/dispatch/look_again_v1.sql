@@ -1,4 +1,4 @@
--- Takes less of lanes that were disabled, or whose limit was lowered, while something was waited for.
+-- Takes fewer jobs of lanes that were disabled, or whose limit was lowered, while the cycle waited for a lock.
 create or replace function sluice.look_again_v1(inout lanes sluice.cycle_lane_v1[])
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- How many jobs a worker may be given, after it has locked its holdings. Refuses a cycle of a worker that runs jobs it does not know of.
+-- How many jobs a worker may be given, after it has locked its holdings. Rejects a cycle of a worker that runs jobs it does not know of.
 --   p_free  how many it asks for
 --   p_run   how many it runs, by lane
---   is_open it may be given jobs: it does not drain, and after a crash of the server all have said what they run
+--   is_open it may be given jobs: it does not drain, and after a crash of the server all workers have reported what they run
 --   skip    jobs that were ready before it skip the number of an attempt
 --   is_waited_for  some process waits for jobs to end
 create or replace function sluice.may_claim_v1(p_worker bigint, p_known bigint, p_free integer, p_run integer[],

@@ -1,6 +1,6 @@
 -- Whether a job of the queue may only be given to a worker that starts it at once: a worker was lost that may have started it; its start deadline is
--- near; it has become ready so recently that it may belong to a worker that comes first; it holds a place in a window. Inlined where it is called, so
--- it has no query of its own.
+-- near; it became ready so recently that it may belong to an earlier worker; it holds a place in a window. PostgreSQL inlines it, so it has no query
+-- of its own.
 --   p_since  jobs that became ready later may belong to others; null: none does
 create or replace function sluice.must_start_v1(p_now timestamptz, p_since timestamptz, p_certain boolean, p_deadline timestamptz,
                                                 p_ready timestamptz, p_parent bigint)

@@ -1,5 +1,5 @@
--- The window slots that completed children leave go to the next children by starting these at once, unless a job that is ready comes first
--- or another lane has work to share the free capacity with. Made ready and claimed later, a child would be written once more.
+-- Passes the window slots of completed children on to the next children by starting these at once, unless a job that is ready comes first, or another
+-- lane has work to share the free capacity with. A child that was made ready and claimed later would be written once more.
 --   p_parents, p_idxs  of the children that completed
 --   free, most           how many more the worker takes: in all, and beside p_classes of each class
 --   picked               children to start, which are locked

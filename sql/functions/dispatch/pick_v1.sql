@@ -1,5 +1,5 @@
--- Locks exactly the jobs that are taken; rows that others are taking are stepped over. A job past its start deadline fails here instead of starting,
--- and many others with it: the duty that expires jobs may not have run since the worker was lost or the outage began.
+-- Locks exactly the jobs that are taken, and skips rows that others are taking. A job past its start deadline fails here instead of starting,
+-- together with many others: the duty that expires jobs may not have run since the worker was lost or the outage began.
 --   p_counts  beside p_classes: how many of each
 --   picked    the jobs; lanes tell how many there are of each
 --   expired   late jobs were counted among those to take, so there may be others

@@ -1,13 +1,13 @@
--- The classes of a cycle of which something is ready. With many classes, those of the queue are walked from one to the next, so that classes with
--- nothing to do cost nothing. At most 64 are named. Each turn begins 64 classes after the one before, by their ids: with n classes, n / 64 turns in a
--- row reach them all.
+-- The classes of a cycle that have ready jobs. With many classes, it walks those of the queue from one to the next, so that classes without jobs cost
+-- nothing. It returns at most 64. Each turn begins 64 classes after the one before, by their ids: with n classes, n / 64 consecutive turns reach all
+-- of them.
 --
--- What is new to the worker may belong to workers that come first. Retries come to the head of a backlog, and the jobs behind them show that it is
--- one: where one of the first 16 is not new, those who come first had the time to take it and did not, so they are busy, and nothing is left to them.
+-- Jobs that are new to the worker may belong to earlier workers. Retries come to the head of a backlog, and the jobs behind them show that it is
+-- one: if one of the first 16 is not new, the earlier workers had time to take it and did not. They are busy, so nothing is left to them.
 --
--- Many dead entries before the first ready job take time, and every part of a cycle that looks at the class would walk past them again. So a class of
--- which the first job was slow to find begins with that job, where p_skips says that no job may come before it in this cycle. Not in lanes with one
--- slot: their order is strict.
+-- Many dead entries before the first ready job take time, and every part of a cycle that looks at the class would walk past them again. So a class
+-- whose first job was slow to find begins with that job, if p_skips says that no job may come before it in this cycle. This does not apply to lanes
+-- with one slot, whose order is strict.
 --   p_fresh  beside p_classes: what became ready in the last so many milliseconds is new; null: nothing is. The answer has 0 where nothing is left to
 --            others
 create or replace function sluice.ready_classes_v1(p_now timestamptz, p_classes integer[], p_lane integer[], p_most integer[], p_rank integer[],

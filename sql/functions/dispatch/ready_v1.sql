@@ -1,5 +1,5 @@
--- The first ready jobs of a class after an entry of its index, in order. PostgreSQL puts it in line where it is called, so it costs what its query
--- costs. Statements that lock the jobs they take cannot use it: they need the row itself.
+-- The first ready jobs of a class after an entry of its index, in order. PostgreSQL inlines it, so it costs what its query costs. Statements that
+-- lock the jobs they take cannot use it, because they need the row itself.
 create or replace function sluice.ready_v1(p_class integer, p_rank integer, p_after bigint, p_limit integer)
 returns table (rank integer, id bigint, ready_at timestamptz, deadline_at timestamptz)
 language sql stable as $$

@@ -1,7 +1,7 @@
--- Takes back what is assigned to a worker, which starts none of it any more, except what it names: that has started, and the worker reports so with
--- its next cycle. The caller has locked its holdings and its row, which heartbeats update: so it waits for a claim no longer than a second, and then
--- fails.
---   p_named  [{id, attempt}] all that the worker runs, by its own words; null: it was not asked, and nothing is taken back
+-- Takes back what is assigned to a worker, which starts none of it any more, except the jobs it names: these have started, and the worker's next
+-- cycle reports that. The caller has locked the worker's holdings and its row, which heartbeats update. So it waits for a claim at most a second, and
+-- then fails.
+--   p_named  [{id, attempt}] all that the worker says it runs; null: it was not asked, and nothing is taken back
 create or replace function sluice.recall_v1(p_worker bigint, p_named jsonb) returns void
 language plpgsql
 set lock_timeout = '1s'

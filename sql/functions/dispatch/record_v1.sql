@@ -1,4 +1,4 @@
--- Records what a worker reports: assigned jobs that have started, and attempts that ended. Tells processes that wait if p_hint says so.
+-- Records what a worker reports: assigned jobs that have started, and attempts that ended. Sends a hint to waiting processes if p_hint says so.
 --   is_whole         the worker held all that it sent
 --   parents, idxs  of the children that completed
 create or replace function sluice.record_v1(

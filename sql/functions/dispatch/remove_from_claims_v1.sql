@@ -1,4 +1,4 @@
--- Takes jobs off claims that the caller has locked. A claim that has no other jobs is deleted.
+-- Removes jobs from claims that the caller has locked. A claim without other jobs is deleted.
 create or replace function sluice.remove_from_claims_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[]) returns void
 language plpgsql as $$
 begin

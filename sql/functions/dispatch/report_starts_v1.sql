@@ -1,5 +1,5 @@
--- Records that assigned jobs have started, and returns how many of them were still assigned to the worker. Their claims are told apart from those
--- that only lost a job by sluice.claims.written, which streams look at. The caller has locked the claims.
+-- Records that assigned jobs have started, and returns how many of them were still assigned to the worker. sluice.claims.written tells these claims
+-- from those that only lost a job; streams use it. The caller has locked the claims.
 --   p_seqs  the claims of p_ids
 create or replace function sluice.report_starts_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[]) returns integer
 language plpgsql as $$
