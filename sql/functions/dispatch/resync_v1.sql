@@ -1,13 +1,12 @@
--- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that whatever is still under way with
--- the old one does nothing, and tells what the worker runs. One row per lane it can serve, with the jobs running in it;
--- a worker that can serve nothing yet gets one row without a lane. No rows: it has been declared dead and must start over
--- as a new one.
--- A job that has an outcome is none of them any more: sluice.drop_ended_v1.
--- What is assigned goes back to the queue if the worker starts none of it once it has asked.
---   p_named  [{id, attempt, ended}] all that the worker has, by its own words; ended: only its ending is still to be recorded. What a crash of the
---            server has forgotten of it is given back: sluice.readopt_v1. Null: somebody else asks, and this does not count as a word of the worker
---   p_recall what is assigned and not named goes back. False: p_named may have been overtaken on its way, and by now the worker may have been given
---            more
+-- After an unknown outcome, a fence or a change of lanes: raises the epoch, so that a cycle in progress with the old one does nothing, and returns
+-- what the worker runs. One row per lane that it can serve, with the jobs running in it; a worker that can serve nothing yet gets one row without a
+-- lane. No rows: the worker was declared dead and must register again.
+-- A job that has an outcome is not among them: see sluice.drop_ended_v1. Assigned jobs return to the queue if the worker has agreed to start none of
+-- them.
+--   p_named  [{id, attempt, ended}] all jobs that the worker says it has; ended: only its ending remains to be recorded. What a crash of the server
+--            lost of them is given back: sluice.readopt_v1. Null: the caller is not the worker, and this does not count as its report
+--   p_recall return assigned jobs that are not named. False: p_named may have been overtaken in transit, and the worker may have been given more
+--            since
 create or replace function sluice.resync_v1(p_worker bigint, p_named jsonb default null, p_recall boolean default true)
 returns table (lane text, epoch integer, job_id bigint, attempt integer, class_id integer, seq bigint, assigned boolean)
 language plpgsql

@@ -1,6 +1,6 @@
--- Commits the result of a step. The first one stored for that name counts and is returned.
---   held     the attempt is running and this worker's; otherwise nothing was stored
---   is_full  it has stored 10,000 steps or 256 MiB: this one was not stored, and the first time a line in its log says so
+-- Commits the result of a step. The first result stored for that name counts and is returned.
+--   held     the attempt is running and belongs to this worker; otherwise nothing was stored
+--   is_full  it has stored 10,000 steps or 256 MiB: this one was not stored, and the first time, a line in its log says so
 create or replace function sluice.save_step_v1(p_job bigint, p_attempt integer, p_worker bigint, p_name text, p_result text,
                                     out held boolean, out is_full boolean, out result jsonb)
 language plpgsql as $$

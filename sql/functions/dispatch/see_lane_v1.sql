@@ -1,12 +1,12 @@
--- What sluice.steady_v1 has to know of a lane, under the lock of the holding. Inlined there, so it has no query of its own.
---   p_since  jobs that became ready later may belong to workers that come first; null: none does
+-- What sluice.steady_v1 needs to know of a lane, under the lock of the holding. PostgreSQL inlines it there, so it has no query of its own.
+--   p_since  jobs that became ready later may belong to earlier workers; null: none does
 --   p_slots, p_wants, p_has_asked  of the holding: its slots; whether it was refused some; whether that is less than a second ago
---   p_classes      all that the worker serves of those that have jobs, or may have
+--   p_classes      all classes that the worker serves and that have jobs, or may have
 --   is_asked       another worker waits for slots of the lane. As long as this one fills the slots it has, and could run all that the other one asked
 --                  for, it keeps them, as in the general cycle
 --   free, ahead    how many jobs to start and to assign at most
---   first_rank, first_id  of the first ready job; null in lanes with one slot, where a job that comes before it meanwhile is to be seen
---   is_steady      one class may be claimed from without more questions. Null where something is missing: it may not
+--   first_rank, first_id  of the first ready job; null in lanes with one slot, where a job that comes before it meanwhile must be seen
+--   is_steady      one class may be claimed from without further checks. Null where something is missing: it may not
 create or replace function sluice.see_lane_v1(
   p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer,
   p_class integer, p_rank integer, p_after bigint, p_now timestamptz, p_since timestamptz,

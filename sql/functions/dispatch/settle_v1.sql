@@ -1,7 +1,8 @@
--- Writes what the worker holds now, and tells others of slots that they wait for. Shrinking needs no lock: a sum that is too high is only cautious.
+-- Writes what the worker holds now, and tells other workers of slots that they wait for. Shrinking needs no lock: a sum that is too high only makes
+-- others grant fewer slots.
 --
--- A cycle may see none of the jobs that an earlier one asked for slots for: it did not look at their lane, left their classes out, or looked from a
--- place behind them. The request stands then, as long as these jobs are ready and the worker can take more. It is not renewed, so a worker that
+-- A cycle may see none of the jobs for which an earlier one asked for slots: it did not look at their lane, left out their classes, or looked from a
+-- position behind them. The request then stays, as long as these jobs are ready and the worker can take more. It is not renewed, so a worker that
 -- never looks again does not keep slots from others for long.
 --   p_free       how many it could take at first
 --   p_classes    what it can run, and which of p_lanes each is in

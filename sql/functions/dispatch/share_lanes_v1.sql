@@ -1,4 +1,4 @@
--- Splits what the worker can take over the lanes. Only what is ready counts against a share, and only for that is a lane asked for more slots.
+-- Splits what the worker can take over the lanes. Only ready jobs count against a share, and a lane is asked for more slots only for these.
 --   p_first  the lane that is served first this time
 create or replace function sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer,
                                                  inout lanes sluice.cycle_lane_v1[])

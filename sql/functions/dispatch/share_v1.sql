@@ -1,5 +1,5 @@
--- Splits what is free over the lanes that can use it, one by one to the lane that uses least, and among equals in turn from p_first on. So lanes
--- end up with equal shares of the worker, also where one of them has long jobs and keeps what it gets.
+-- Splits the free capacity over the lanes that can use it, one by one to the lane that uses least, and among equals in turn from p_first on. So lanes
+-- end up with equal shares of the worker, even if one of them has long jobs and keeps what it gets.
 --   p_ready, p_used  of each lane: how many it can take at most, and how many it uses already
 create or replace function sluice.share_v1(p_ready integer[], p_used integer[], p_free integer, p_first integer) returns integer[]
 language plpgsql immutable as $$

@@ -1,10 +1,10 @@
--- Moves jobs from the queue into claims of a worker. The caller has locked the rows of the queue, and knows that there are slots for those that
--- start. The window slot that a waiting job is started in makes it ready at the same time. Answers what a worker has to know of each job. The
--- rows are in the order of p_rows if hash and merge joins are off, as they are in a cycle.
+-- Moves jobs from the queue into claims of a worker. The caller has locked the rows of the queue, and knows that there are slots for the jobs that
+-- start. A waiting job that starts in a window slot becomes ready at the same time. Returns what a worker needs to know of each job. The rows are
+-- in the order of p_rows if hash and merge joins are off, as they are in a cycle.
 --   p_seq      claims are numbered from here on: sluice.count_claims_v1. Close to the clock, so that a cycle carried out later has higher numbers
 --   p_classes  the classes that p_rows may be of; null: they are looked up
 --   p_skip     a job that was ready before it skips the number of an attempt
---   p_devices   {id: [device]} jobs that draw from budgets. Such claims are never forgotten, so they skip no number
+--   p_devices   {id: [device]} jobs that draw from budgets. Such claims are never lost, so they skip no number
 --   p_start    how many start now, in their order; the others are assigned. Null: all
 create or replace function sluice.start_jobs_v1(p_worker bigint, p_now timestamptz, p_seq bigint, p_rows tid[], p_classes integer[] default null,
                                                 p_skip timestamptz default null, p_devices jsonb default null, p_start integer default null)

@@ -1,13 +1,13 @@
--- The cycle of a worker that goes on as it did: it uses one lane, only one of its classes has jobs, and the slots in hand are enough. A busy worker
--- nearly always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons for each step. Anything else is left to that
--- function: nothing is done then, and the report says so. A worker that could run more than its lane has slots for is steady too, once it has asked
--- for more and as long as there are none. So is one that could run more than is ready: under light load, the slot of one job serves the next.
+-- The cycle of a worker that continues as before: it uses one lane, only one of its classes has jobs, and it has enough slots. A busy worker nearly
+-- always does this, and it takes fewer statements than sluice.cycle_v1, which has the reasons for each step. Everything else is left to that
+-- function: this one then does nothing, and the report says so. A worker that could run more than its lane has slots for is steady too, once it has
+-- asked for more and as long as there are none. So is one that could run more than is ready: under light load, the slot of one job serves the next.
 --   p_ran     for how many milliseconds those that completed have run; null: since they were claimed
---   p_begun   assigned jobs that have started since the last cycle and go on, with their claims; null: none
+--   p_begun   assigned jobs that have started since the last cycle and continue, with their claims; null: none
 --   p_ahead   how many to assign beyond p_free
---   p_others  its other classes, and after which entries of their indexes to look: if one has a job that is ready, the cycle is not steady
---   p_endings the other endings, as sluice.cycle_v1 has them
---   p_fresh   jobs that became ready in the last so many milliseconds may belong to workers that come first; null: none does
+--   p_others  its other classes, and after which entries of their indexes to look: if one has a ready job, the cycle is not steady
+--   p_endings the other endings, in the form of sluice.cycle_v1
+--   p_fresh   jobs that became ready in the last so many milliseconds may belong to earlier workers; null: none does
 create or replace function sluice.steady_v1(
   p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[],
   p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer,

@@ -1,20 +1,19 @@
--- Which jobs a worker leaves to others that come first.
+-- Which jobs a worker leaves to workers that come before it.
 --
--- In a lane that is filled those come first that have the smaller rank, and among equals that came earlier; in one that is spread
--- those that run fewer jobs. A job that this worker has not seen before belongs to them as long as one is free and could run it: it
--- answers heartbeats, is not draining (as one that cannot start jobs is), has the task, the labels and where the task needs one a process,
--- has not withdrawn the task, and has room in the lane. Who is busy is passed over at once. So jobs wait for nobody, unless somebody looks
--- free and is not: then for 20 ms with one of them, 30 with two, 50 with four and more. Where hints do not arrive each worker finds the
--- job with its next poll, and it is left to them for that long. What all of them together have no room for is not left, which is how a
--- backlog is shared. In a lane with a limit, they have room for no more than the slots that were free before this cycle: the slots of the jobs
--- whose endings it reports are this worker's to fill. What was ready at an earlier look belongs to whoever comes, and such a look costs one step
--- into the index for each class.
+-- In a lane with placement fill, the smaller rank comes first, and among equals the earlier registration; with spread, the worker that runs fewer
+-- jobs. A job that this worker has not seen before belongs to them as long as one of them is free and could run it. Such a worker answers
+-- heartbeats, does not drain (which includes workers that cannot start jobs), has the task, the labels and, where the task needs one, a process, has
+-- not withdrawn the task, and has room in the lane. Busy workers are skipped at once. So a job waits only for a worker that looks free and is not:
+-- for 20 ms with one of them, 30 with two, 50 with four and more. Where hints do not arrive, each worker finds the job with its next poll, and the
+-- job is left to them for that long. What all of them together have no room for is not left, which shares a backlog. In a lane with a limit, they
+-- have room for at most the slots that were free before this cycle: this worker fills the slots of the jobs whose endings it reports. A job that was
+-- ready at an earlier look belongs to any worker, and such a look costs one step into the index for each class.
 --
--- It looks at the 64 workers just before this one, at most: where those are all busy, so are those before them, as a rule. Classes
--- that draw from budgets go where the plan for them says.
---   classes  those with something ready; of what is left to others less is taken
---   ahead    how many of those who come first are free, as far as it looked; null: nothing is left to them
---   wait_ms  in how long the first job that is left may be taken nevertheless
+-- It looks at the 64 workers just before this one, at most: if those are all busy, so are the ones before them, as a rule. The plan decides where
+-- classes that draw from budgets go.
+--   classes  those with ready jobs; less is taken of what is left to others
+--   ahead    how many of the earlier workers are free, as far as it looked; null: nothing is left to them
+--   wait_ms  after how long the first job that is left may be taken nevertheless
 --   p_hears  hints arrive
 create or replace function sluice.yield_to_workers_v1(p_worker bigint, p_now timestamptz, p_lanes text[], p_run integer[], p_want integer[],
                                                       p_free integer, p_hears boolean,

@@ -1,5 +1,5 @@
--- Leaves slots to workers that asked for classes which this one does not serve: as many as they have jobs before the first one here, in what it
--- holds idle and nobody holds.
+-- Leaves slots to workers that asked for classes which this one does not serve: as many as they have jobs before the first one here, from the slots
+-- that it holds idle and those that nobody holds.
 create or replace function sluice.yield_v1(p_classes sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], inout lanes sluice.cycle_lane_v1[])
 language plpgsql as $$
 declare

@@ -1,6 +1,6 @@
--- A worker that was started for a pool finds out when it registers whether it is one too many: no provisioner, and no crash
--- in the middle of a call to one, brings more than the pool may have. One behind a server has a key only, which is no proof that the
--- pool asked for it: it must name a request of the pool, or be the successor of a worker of its key that did. SL009.
+-- Rejects a worker of a pool at registration if there is one too many: no provisioner, and no crash in the middle of a call to one, creates more
+-- workers than the pool may have. A worker behind a server has only a key, which does not prove that the pool asked for it. It must name a request
+-- of the pool, or succeed a worker of its key that did. SL009.
 create or replace function sluice.admit_worker_v1() returns trigger
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Opens a request for workers. Null: somebody else has decided something for the pool since it was looked at (p_seen), or it has
--- as many as it may. The number of workers that may be started comes back.
+-- Opens a request for workers, and returns how many may be started. Null: another server has decided something for the pool since it was read
+-- (p_seen), or the pool has its maximum.
 create or replace function sluice.ask_for_workers_v1(
   p_pool text, p_seen bigint, p_token text, p_count integer, p_reason text, p_overflow jsonb, p_by text, p_call_ms integer
 ) returns table (id bigint, count integer)

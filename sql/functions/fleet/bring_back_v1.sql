@@ -1,5 +1,5 @@
--- Tells workers that are leaving to stay, the ones that came first before the others. Answers how many: 0 when somebody else
--- has decided something for the pool since it was looked at, or they have gone.
+-- Tells workers that are leaving to stay, in their fill order, and returns how many. 0: another server has decided something for the pool since it
+-- was read, or the workers have gone.
 create or replace function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
 returns integer
 language plpgsql as $$

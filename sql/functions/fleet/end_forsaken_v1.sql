@@ -1,5 +1,5 @@
--- A pool that no config names any more has nobody who ends its request, or sees that its overflow is over. Whoever looks after another
--- pool does it, well after its own servers would have. Answers how many requests.
+-- Ends requests and overflow of pools that no config names any more, and returns how many requests. Any server that manages another pool does it,
+-- well after the pool's own servers would have.
 create or replace function sluice.end_forsaken_v1(p_grace_ms integer) returns integer
 language plpgsql as $$
 declare

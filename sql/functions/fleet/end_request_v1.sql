@@ -1,5 +1,5 @@
--- Ends an open request. False: somebody else has. Whoever ends it may die before it has stopped those who did not come: that they
--- are to be stopped is kept with it.
+-- Ends an open request. False: another server has. The server that ends it may die before it has stopped the workers that did not arrive, so their
+-- stop is recorded with it.
 create or replace function sluice.end_request_v1(p_id bigint, p_outcome text, p_why text) returns boolean
 language plpgsql as $$
 declare

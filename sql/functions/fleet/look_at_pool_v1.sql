@@ -1,4 +1,4 @@
--- All that a pool decides by, at one moment.
+-- Everything that a pool decides by, at one moment.
 create or replace function sluice.look_at_pool_v1(p_pool text, p_moment_ms integer) returns jsonb
 language sql stable as $$
   with overflow as materialized (

@@ -1,4 +1,4 @@
--- Keeps what was seen of a pool's overflow. Writes nothing while there is none.
+-- Records the observed overflow of a pool. Writes nothing while there is none.
 create or replace function sluice.note_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb) returns boolean
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Keeps what a provisioner answered. False: the request has ended meanwhile, and what it started is to be stopped.
+-- Records the answer of a provisioner. False: the request has ended meanwhile, and what the provisioner started is to be stopped.
 create or replace function sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb) returns boolean
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- What waits, has waited for longer than a moment, and could be run by workers of this pool, while nobody there is can take it:
--- a row for each lane. Workers that have come in the last hour, and after the task was last declared, show what those of the
--- pool can run; before that they are taken to run everything their labels allow. What draws from budgets counts only where nobody
--- is there to run it: a worker at capacity says nothing about the budget, and another one might find nothing left of it.
+-- The jobs that have waited for longer than a moment and that workers of this pool could run, while no live worker can take them: a row for each
+-- lane. Workers that arrived in the last hour, and after the task was last declared, show what those of the pool can run. Before that, they are
+-- assumed to run everything that their labels allow. Jobs that draw from budgets count only if no worker can run them at all: a worker at capacity
+-- says nothing about the budget, and another worker might find nothing left of it.
 create or replace function sluice.pool_overflow_v1(p_pool text, p_moment_ms integer)
 returns table (lane text, jobs integer, waited_ms double precision, per_worker integer, reason text, classes integer[])
 language sql stable as $$

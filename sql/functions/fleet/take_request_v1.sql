@@ -1,4 +1,4 @@
--- Takes over an open request whose provisioner nobody calls any more.
+-- Takes over an open request whose provisioner no server calls any more.
 create or replace function sluice.take_request_v1(p_id bigint, p_call_ms integer) returns boolean
 language plpgsql as $$
 begin

@@ -1,7 +1,7 @@
--- Sets out to stop instances of ended requests whose workers did not come. Until p_call_ms have passed nobody else does. From then on
--- such a worker is turned away when it registers: the pool's row is locked here as it is there, so that it either has come, and is
--- left alone, or comes too late. An id that an open request or a worker that lives was given too, as machines with fixed names are, is
--- theirs, and is not stopped.
+-- Begins to stop instances of ended requests whose workers did not arrive. Until p_call_ms have passed, no other server does. From then on, such a
+-- worker is rejected when it registers. The pool's row is locked here as it is there, so the worker has either arrived, and is left alone, or
+-- arrives too late. An id that was also given to an open request or a live worker, as with machines of fixed names, belongs to these and is not
+-- stopped.
 create or replace function sluice.take_stops_v1(p_pool text, p_call_ms integer) returns table (id bigint, tries integer, instances text[])
 language plpgsql as $$
 #variable_conflict use_column

@@ -1,4 +1,4 @@
--- Lets a job run that waited for approval. False when it did not wait for one.
+-- Approves a job that waits for approval. False: it did not wait for one.
 create or replace function sluice.approve_job_v1(p_id bigint, p_by text) returns boolean
 language plpgsql
 set jit = off set enable_seqscan = off

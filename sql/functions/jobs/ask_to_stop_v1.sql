@@ -1,5 +1,5 @@
--- Asks jobs that run or are assigned to stop, unless they were asked before. Each claim is written once. The caller has locked the claims: p_seqs
--- runs beside p_workers. Answers those of the jobs that they list, and the state in which readers see each.
+-- Asks running and assigned jobs to stop, unless they were asked before. Each claim is written once. The caller has locked the claims: p_seqs runs
+-- beside p_workers. Returns those of the jobs that the claims list, and the state in which readers see each.
 create or replace function sluice.ask_to_stop_v1(p_workers bigint[], p_seqs bigint[], p_ids bigint[], p_error text)
 returns table (id bigint, state sluice.job_state)
 language plpgsql

@@ -1,5 +1,5 @@
--- The jobs that workers are assigned and have not started, in no order. No index finds them, because the column changes with every start: claims are
--- read once, one after the other, and only those with such jobs are opened.
+-- The jobs that are assigned to workers and have not started, in no order. No index finds them, because the column changes with every start. So the
+-- claims are read once, in sequence, and only those with such jobs are expanded.
 create or replace function sluice.assigned_jobs_v1() returns setof sluice.claimed
 language sql stable rows 50
 set jit = off set enable_seqscan = on set enable_hashjoin = off set enable_mergejoin = off

@@ -1,5 +1,5 @@
--- Ends a waiting job at once and asks a running one to stop; a composite with everything below it. Answers the state it is in
--- now, null when it had ended or does not exist. One that is assigned is asked to stop too, and is ready until it has ended.
+-- Ends a waiting job at once and asks a running one to stop; a composite with everything below it. Returns its state, null if it had ended or does
+-- not exist. An assigned job is asked to stop too, and is ready until it has ended.
 create or replace function sluice.cancel_job_v1(p_id bigint, p_reason text) returns sluice.job_state
 language plpgsql
 set jit = off set enable_seqscan = off

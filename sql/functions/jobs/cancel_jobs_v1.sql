@@ -1,9 +1,9 @@
--- Cancels several jobs as sluice.cancel_job_v1 does one. Answers those that had not ended. The work is done for all jobs together: the claims of
--- those that run are found in one pass, and each is written once.
+-- Cancels several jobs as sluice.cancel_job_v1 does one. Returns those that had not ended. The work is done for all jobs together: the claims of the
+-- running ones are found in one pass, and each is written once.
 --
--- Rows are locked in the order of everybody: composites, the queue, claims. A job may move meanwhile, from the queue to a claim or back. Then it is
--- looked for again, and from then on what somebody else has locked is left for the next look: whoever has it locked may wait for what is locked here.
--- After 20 looks the caller has to begin again, without these locks.
+-- Rows are locked in the general order: composites, the queue, claims. A job may move meanwhile, from the queue to a claim or back. It is then
+-- searched for again, and from then on, rows that another session has locked are left for the next look, because that session may wait for what is
+-- locked here. After 20 looks, the caller has to begin again, without these locks.
 create or replace function sluice.cancel_jobs_v1(p_ids bigint[], p_reason text)
 returns table (id bigint, before sluice.job_state, after sluice.job_state)
 language plpgsql

@@ -1,5 +1,5 @@
--- The jobs that workers hold, a row for each: the claims, opened. Those that are assigned have not been reported as started. Name the worker
--- wherever it is known, because a claim is found by its worker; without it all claims are read.
+-- The jobs that workers hold, one row each: the claims, expanded. Assigned jobs have not been reported as started. Name the worker wherever it is
+-- known, because claims are indexed by worker; without it, all claims are read.
 create or replace view sluice.claimed as
 select j.id, c.worker_id, c.seq, c.started_at, j.ready_at, j.deadline_at, (c.cancels -> j.id::text ->> 'at')::timestamptz as cancel_at,
        j.parent_id, j.idx, c.class_id, coalesce(j.attempt, 1) as attempt, coalesce(j.failures, 0::smallint) as failures,

@@ -1,8 +1,8 @@
--- Finds the claims of jobs that run, all of them in one pass over the claims. Jobs that do not run have no row. No index has the jobs of claims: it
--- would have to be written with every claim and every ending, which happen far more often than somebody asks for a running job by its id alone.
+-- Finds the claims of running jobs, all in one pass over the claims. Jobs that do not run have no row. No index has the jobs of claims: it would have
+-- to be written with every claim and every ending, which happen far more often than a lookup of a running job by its id alone.
 --
--- A few jobs are compared with each claim. Many are put into a hash table, because comparing takes as long for each of them as the whole pass does
--- with a hash table for 20 (100,000 running jobs: 1 ms a job, or 15 ms in all).
+-- A few jobs are compared with each claim. Many are put into a hash table, because comparing each of them takes as long as the whole pass with a
+-- hash table takes for 20 (100,000 running jobs: 1 ms a job, or 15 ms in all).
 create or replace function sluice.claims_of_v1(p_ids bigint[]) returns table (id bigint, worker_id bigint, seq bigint)
 language plpgsql stable rows 50
 set plan_cache_mode = force_generic_plan

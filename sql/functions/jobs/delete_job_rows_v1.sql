@@ -1,8 +1,8 @@
 -- Deletes everything stored about jobs whose outcomes the caller has deleted, and returns how many jobs there were. No foreign key does it: with
 -- nine of them, deleting a job that left nothing behind took 36 microseconds.
 --
--- job_data goes first. Whoever adds a line or a note about a job holds a key share lock on its row there, so by the next statement those have
--- committed, and their rows are seen. Who comes later finds no job.
+-- job_data goes first. A session that adds a line or a note about a job holds a key share lock on its row there. So by the next statement, these
+-- sessions have committed, and their rows are seen. Later sessions find no job.
 --
 -- Most jobs leave nothing behind. So each table is asked once for the whole range of ids before any id is looked up in it.
 create or replace function sluice.delete_job_rows_v1(p_ids bigint[]) returns integer

@@ -1,6 +1,6 @@
--- Ends jobs that wait, and answers what they were. One that is not in the queue any more is left out: its row decides between
--- sessions that want it. The caller reports the endings to their parents.
---   p_cancel  somebody asked for it
+-- Ends waiting jobs, and returns what they were. A job that is not in the queue any more is left out: its row decides between competing sessions. The
+-- caller reports the endings to the parents.
+--   p_cancel  a cancel was requested
 create or replace function sluice.end_queued_v1(p_ids bigint[], p_state sluice.job_state, p_error text, p_cancel boolean default false)
 returns table (id bigint, before sluice.job_state, parent_id bigint, idx integer, is_composite boolean)
 language plpgsql

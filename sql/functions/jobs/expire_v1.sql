@@ -1,5 +1,5 @@
--- Fails ready jobs whose start deadline has passed, at most p_limit. Answers how many.
---   p_ids  more of them, which the caller has locked
+-- Fails ready jobs whose start deadline has passed, at most p_limit, and returns how many.
+--   p_ids  further ones, which the caller has locked
 create or replace function sluice.expire_v1(p_limit integer, p_ids bigint[] default '{}') returns integer
 language plpgsql
 set jit = off set enable_seqscan = off

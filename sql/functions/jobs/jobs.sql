@@ -1,6 +1,6 @@
--- Every job as one row, wherever it is: in the queue, with a worker, or ended. One that is assigned to a worker and has not started is ready. This is
--- what readers use. Joins whose columns a query does not name are left out by the planner, so reading what was submitted costs no more than the one
--- table.
+-- Every job as one row, wherever it is: in the queue, with a worker, or ended. A job that is assigned to a worker and has not started is ready. This
+-- is the view for readers. The planner leaves out joins whose columns a query does not name, so reading what was submitted costs no more than the
+-- one table.
 --
 -- To find jobs by state, worker or class, read sluice.queue, sluice.claimed or sluice.outcomes: no index covers these columns here.
 create or replace view sluice.jobs as

@@ -1,5 +1,5 @@
--- The rows that the view sluice.jobs has of these jobs, in no order. The view reads all claims for each job that runs; this reads them once for
--- all of the jobs. A test compares the two.
+-- The rows of the view sluice.jobs for these jobs, in no order. The view reads all claims for each running job; this function reads them once for all
+-- of the jobs. A test compares the two.
 --
 -- The plans are pinned: one that was made while nothing waited would read the whole queue for every job.
 create or replace function sluice.jobs_by_id_v1(p_ids bigint[]) returns setof sluice.jobs

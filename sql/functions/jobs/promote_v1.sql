@@ -1,5 +1,5 @@
--- Makes ready what is due; composites begin to run. Answers how many, and how long until the next one is due. Root jobs that were
--- scheduled are active from then on, also above the ceiling: they were accepted when they were submitted.
+-- Makes due jobs ready, and lets composites begin to run. Returns how many, and how long until the next one is due. Scheduled root jobs are active
+-- from then on, even above the ceiling, because they were accepted when they were submitted.
 create or replace function sluice.promote_v1(p_limit integer) returns table (promoted integer, next_in_ms double precision)
 language plpgsql
 set jit = off set enable_seqscan = off

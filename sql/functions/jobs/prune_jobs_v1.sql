@@ -1,9 +1,9 @@
--- Deletes the jobs whose retention has ended among the next p_window outcomes after p_after. A tree is as old as its root and goes as a whole.
+-- Deletes the jobs whose retention has ended among the next p_window outcomes after p_after. A tree is as old as its root and is deleted as a whole.
 --   last  the last id it has looked at; null: there was none
 --   done  everything from here on is too young: the next look starts at the beginning
 --
--- It walks along the primary key. A search by time would need an index on every outcome, and the planner, which does not know how many
--- of them are old, would walk the whole table for the last few.
+-- It walks along the primary key. A search by time would need an index on every outcome, and the planner, which does not know how many of them are
+-- old, would walk the whole table for the last few.
 create or replace function sluice.prune_jobs_v1(p_after bigint, p_window integer, out pruned integer, out last bigint, out done boolean)
 language plpgsql
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,6 +1,6 @@
--- Changes the priority of jobs that have not started, and of composites that have not ended with everything below them. Small workflows
--- change at once; what is left of large ones is for the duty "follow". Answers what was changed, and the priorities before. A job that is assigned to
--- a worker keeps its place there, and has the new priority if it goes back to the queue.
+-- Changes the priority of jobs that have not started, and of composites that have not ended with everything below them. Small workflows change at
+-- once; the duty "follow" does the rest of large ones. Returns what was changed, and the previous priorities. An assigned job keeps its position in
+-- its worker, and has the new priority if it returns to the queue.
 create or replace function sluice.reprioritise_v1(p_ids bigint[], p_priority integer) returns table (id bigint, before integer)
 language plpgsql
 set jit = off

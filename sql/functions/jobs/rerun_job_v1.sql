@@ -1,6 +1,6 @@
--- Puts a finished job back in line, if it is admitted, or makes it wait for approval; its history is kept. False when it has not finished, or is a
--- composite or part of a tree. Of two at once one finds its outcome, and another active job with its key refuses it with a unique violation of
--- job_keys.
+-- Returns a finished job to the queue, if it is admitted, or makes it wait for approval; its history is kept. False: it has not finished, or is a
+-- composite or part of a tree. Of two simultaneous calls, one finds its outcome. Another active job with its key rejects it with a unique violation
+-- of job_keys.
 create or replace function sluice.rerun_job_v1(p_id bigint) returns boolean
 language plpgsql
 set jit = off set enable_seqscan = off

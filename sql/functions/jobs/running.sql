@@ -1,4 +1,4 @@
--- The jobs that run, a row for each. Name the worker wherever it is known.
+-- The running jobs, one row each. Name the worker wherever it is known.
 create or replace view sluice.running as
 select r.id, r.worker_id, r.seq, r.started_at, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.attempt, r.failures,
        r.losses,

@@ -1,7 +1,7 @@
--- Gives children of one composite their parent's new priority: up to p_limit are looked at. A child that is a composite is marked, and
--- its children follow later. A composite or a child that somebody else has locked is stepped over and looked at again. Two things are
--- waited for, with the composite locked: its own job, which comes after composites in the lock order, and marks of children, which come
--- after jobs. Marks are written from the top of a tree down, so whoever is waited for is deeper in it and does not wait for this.
+-- Gives children of one composite their parent's new priority; it looks at up to p_limit. A child that is a composite is marked, and its children
+-- follow later. A composite or a child that another session has locked is skipped and looked at again. With the composite locked, it waits for two
+-- things: its own job, which comes after composites in the lock order, and marks of children, which come after jobs. Marks are written from the top
+-- of a tree down, so a session that it waits for is deeper in the tree and does not wait for this one.
 --   p_roots  only in these trees
 --   more     something was done; there may be more
 create or replace function sluice.spread_priority_v1(p_limit integer, p_roots bigint[] default null, out changed integer, out more boolean)

@@ -1,6 +1,6 @@
--- Asks jobs to stop, as far as they run or are assigned. Answers these, and the state in which readers see each. Their claims are found in one pass
--- and locked in the order of everybody. A job that ends or goes back to the queue while a lock is waited for is not answered.
---   p_wait  false: claims that somebody has locked are left out
+-- Asks jobs to stop if they run or are assigned. Returns these, and the state in which readers see each. Their claims are found in one pass and
+-- locked in the general order. A job that ends or returns to the queue while a lock is waited for is not returned.
+--   p_wait  false: leave out claims that another session has locked
 create or replace function sluice.stop_running_v1(p_ids bigint[], p_error text, p_wait boolean default true)
 returns table (id bigint, state sluice.job_state)
 language plpgsql

@@ -1,4 +1,4 @@
--- An operator makes a lane, also one that was deleted. p_given names the fields that the operator set. False: it exists.
+-- Creates a lane for an operator, or restores a deleted one. p_given names the fields that the operator set. False: it exists.
 create or replace function sluice.create_lane_v1(p_name text, p_lane jsonb, p_given text[], p_by text) returns boolean
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- An operator deletes a lane. Its tasks, and jobs that have not started, go to p_to. Answers what it is in use by where p_to is null:
--- nothing has happened then. The caller has looked that both exist.
+-- Deletes a lane for an operator. Its tasks, and jobs that have not started, move to p_to. If p_to is null and the lane is in use, it returns by
+-- what, and nothing has happened. The caller has checked that both lanes exist.
 create or replace function sluice.delete_lane_v1(p_name text, p_to text, p_by text) returns text
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Moves jobs that have not started where they belong: up to p_limit of those that are ready, and the others among the next 5 * p_limit
--- of the queue in the order of their ids. Locked ones are stepped over, and running ones are not in it: they are found once they are ready.
+-- Moves jobs that have not started to the lane of their task: up to p_limit ready ones, and the others among the next 5 * p_limit of the queue in the
+-- order of their ids. Locked jobs are skipped, and running ones are not in the queue: they are found once they are ready.
 --   more  this batch moved jobs or advanced the search, and something may be left
 create or replace function sluice.follow_tasks_v1(p_limit integer, out moved integer, out more boolean)
 language plpgsql

@@ -1,7 +1,7 @@
--- Lanes whose row another session has held locked for a second or longer: no slot of them can be given out.
+-- Lanes whose row another session has held locked for a second or longer, so that none of their slots can be given out.
 --   pid  that session; null: a prepared transaction
--- The row names the transactions that lock it, alone or as members of a multixact. A reference to the lane counts as a lock there too,
--- although it keeps nobody from the slots; so each row that looks locked is tried, without waiting.
+-- The row names the transactions that lock it, alone or as members of a multixact. A reference to the lane counts as a lock there too, although it
+-- keeps nobody from the slots. So each row that looks locked is tried, without waiting.
 create or replace function sluice.lane_locks_v1() returns table (lane text, pid integer)
 language plpgsql as $$
 declare

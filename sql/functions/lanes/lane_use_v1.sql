@@ -1,4 +1,4 @@
--- What keeps a lane from being deleted without saying where its jobs go. Null: nothing.
+-- Why a lane cannot be deleted without naming a lane for its jobs. Null: it can.
 create or replace function sluice.lane_use_v1(p_name text) returns text
 language plpgsql stable as $$
 declare

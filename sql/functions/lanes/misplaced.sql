@@ -1,4 +1,4 @@
--- Classes whose jobs belong into another lane, with that lane. What came to a lane that was deleted as unused goes to default.
+-- Classes whose jobs belong to another lane, with that lane. Jobs that came to a lane that was deleted as unused go to default.
 create or replace view sluice.misplaced as
   select c.id as class_id, m.lane
     from sluice.classes c

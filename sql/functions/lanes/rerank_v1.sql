@@ -1,5 +1,5 @@
--- Gives jobs of a lane that have not started the rank they would get with this ageing: ranks with and without it do not
--- mix. A state at a time, as the indexes have them. By id, as everybody locks jobs; or only those that nobody has locked.
+-- Gives jobs of a lane that have not started the rank they would get with this ageing: ranks with and without it do not mix. One state at a time, as
+-- the indexes have them. In the order of ids, in which all sessions lock jobs; or only those that nobody has locked.
 create or replace function sluice.rerank_v1(p_lane text, p_ageing_ms integer, p_skip boolean) returns void
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Makes the duty that moves waiting jobs to the lane of their task begin again with the first job, because a task has moved or a lane was deleted.
+-- Restarts the duty that moves waiting jobs to the lane of their task at the first job, because a task has moved or a lane was deleted.
 create or replace function sluice.start_sweep_v1() returns trigger
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- What is kept of the error that a job shows: of its last attempt, or of an earlier one that was tried again since. None of a
--- cancel, a loss or a deadline that came after it.
+-- The stored detail of the error that a job shows: of its last attempt, or of an earlier one that was retried since. A cancel, a loss or a deadline
+-- that came after it has none.
 create or replace function sluice.error_detail_v1(p_id bigint, p_attempt integer, p_state sluice.job_state, p_error text) returns jsonb
 language sql stable as $$
   select e.detail

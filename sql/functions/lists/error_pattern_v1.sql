@@ -1,5 +1,5 @@
--- What an error has in common with others of its kind: what looks like an id, a number, a path or a quoted text is left out.
--- Of an address the host stays, for what begins behind a slash is no path.
+-- What an error has in common with others of its kind: ids, numbers, paths and quoted texts are left out. The host of an address stays, because
+-- what begins after a slash is no path.
 create or replace function sluice.error_pattern_v1(p_error text) returns text
 language sql immutable parallel safe
 return regexp_replace(regexp_replace(regexp_replace(left(p_error, 400),

@@ -1,5 +1,4 @@
--- About the first id that was submitted at or after a time. Ids are given out in the order of submission, give or take as
--- long as one statement takes.
+-- Approximately the first id that was submitted at or after a time. Ids are assigned in the order of submission, up to the duration of one statement.
 create or replace function sluice.id_at_v1(p_at timestamptz) returns bigint
 language plpgsql stable as $$
 declare

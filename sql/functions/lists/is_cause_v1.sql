@@ -1,4 +1,4 @@
--- Failures that are causes: what failed only because something below it did is left out, and what a rerun has replaced.
+-- Failures that are causes. Jobs that failed only because something below them did are left out, and so are jobs that a rerun has replaced.
 create or replace function sluice.is_cause_v1(p_job sluice.jobs) returns boolean
 language plpgsql stable as $$
 begin

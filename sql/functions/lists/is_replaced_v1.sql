@@ -1,5 +1,5 @@
--- Whether a rerun of its tree has put another in the place of this job, or of something above it. In plpgsql, which keeps its plans: as
--- one expression it took 0.3 ms a job.
+-- Whether a rerun of its tree has replaced this job, or something above it. It is in plpgsql, which keeps its plans: as one expression, it took 0.3
+-- ms a job.
 create or replace function sluice.is_replaced_v1(p_superseded_at timestamptz, p_root bigint, p_parent bigint) returns boolean
 language plpgsql stable as $$
 declare

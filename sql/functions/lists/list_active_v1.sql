@@ -1,7 +1,7 @@
--- Jobs of a list that have not ended, from the tables they are in: ready ones from the queue, and from claims where they are assigned to a worker.
--- Null: there are too many to look at all of them.
---   p_match, p_classes  as sluice.list_conditions_v1 has them
---   p_before, p_after   the ids between which jobs are looked for
+-- The jobs of a list that have not ended, from the tables that hold them: ready ones from the queue, and from claims where they are assigned to a
+-- worker. Null: there are too many to look at all of them.
+--   p_match, p_classes  from sluice.list_conditions_v1
+--   p_before, p_after   the ids between which it looks
 create or replace function sluice.list_active_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_match jsonb,
                                                  p_before bigint, p_after bigint, p_look integer) returns bigint[]
 language plpgsql stable as $$

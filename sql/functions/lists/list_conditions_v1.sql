@@ -1,13 +1,13 @@
--- What a filter of a list asks of jobs, as SQL.
---   p_classes  where a task or a lane is asked for: the classes it has; else null
+-- The conditions of a list's filter, as SQL.
+--   p_classes  where a task or a lane is given: its classes; else null
 --   p_active   jobs that have not ended may match
---   match      what a row has to fulfil, by the letter that its table has there:
+--   match      what a row has to fulfil, by the letter of its table:
 --              d job_data, o outcomes, q queue, r running or assigned, c composites
---   rest       what is asked of the job_data of outcomes besides
---   by_life    something is asked of the row that has the state
+--   rest       the additional conditions on the job_data of outcomes
+--   by_life    there is a condition on the row that has the state
 --
--- What is asked of another table is a subquery, looked up by the id of the row. As a join it might become one
--- with the whole table. It is asked last, and in a "case": after an "and" it would also be asked where what comes before is null.
+-- A condition on another table is a subquery, looked up by the id of the row. As a join, it might become one with the whole table. It comes last, and
+-- in a "case": after an "and", it would also be evaluated where what comes before is null.
 create or replace function sluice.list_conditions_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean,
                                                      out match jsonb, out rest text, out by_life boolean)
 language plpgsql stable as $$

@@ -1,16 +1,15 @@
--- One page of a list of roots: ids, newest first, and where to go on; no place to go on when there is nothing more.
+-- One page of a list of roots: ids, newest first, and the position to continue from, which is null when there is nothing more.
 --   p_filter  any of states, task, lane, key, tag, by, submittedFrom, submittedTo, finishedFrom, finishedTo, error (a part of
 --             it, in lower case), again (whether an attempt has failed or was lost), children (jobs of trees too, but
 --             none that a rerun has replaced), unstarted (no leaf jobs that run)
 --   p_before  only smaller ids
 --   p_look    how many rows it looks at where they lie side by side, and of a sparse index a fifth of it
 --
--- Several sources may have to be merged. A source is a range of one index: of sluice.job_data, which has jobs in every state, or
--- of sluice.outcomes, which has those that have ended; active ones are then added from the tables they are in. Each source is
--- read downwards until it has given a row more than the page, or has looked at enough. The page ends where the first of them
--- stopped: below, something might be missing.
+-- Several sources may have to be merged. A source is a range of one index: of sluice.job_data, which has jobs in every state, or of sluice.outcomes,
+-- which has those that have ended; active ones are then added from the tables that hold them. Each source is read downwards until it has given a row
+-- more than the page, or has looked at enough. The page ends where the first of them stopped, because below that something might be missing.
 --
--- What the filter asks becomes SQL in sluice.list_conditions_v1. The settings below apply to the parts too, which nothing else calls.
+-- sluice.list_conditions_v1 turns the filter into SQL. The settings below apply to the parts too, which nothing else calls.
 create or replace function sluice.list_jobs_v1(p_filter jsonb, p_before bigint, p_limit integer, p_look integer, out ids bigint[], out next bigint)
 language plpgsql stable
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,5 +1,5 @@
--- What a filter of a list asks of the row that has the state of a job, as SQL that begins with "and". Active jobs are looked for by their states.
---   p_table  the letter of the table, as sluice.list_conditions_v1 has it
+-- The conditions of a list's filter on the row that has the state of a job, as SQL that begins with "and". Active jobs are found by their states.
+--   p_table  the letter of the table, from sluice.list_conditions_v1
 create or replace function sluice.list_life_v1(p_filter jsonb, p_states sluice.job_state[], p_table text) returns text
 language plpgsql stable as $$
 begin

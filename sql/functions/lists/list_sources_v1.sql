@@ -1,12 +1,12 @@
--- What has to be read for a list: ranges of indexes. Each is a table with conditions and an order, after the letter of the table.
---   p_classes, p_active  as sluice.list_conditions_v1 has them; p_by_life is its answer
+-- The ranges of indexes to read for a list. Each is a table with conditions and an order, after the letter of the table.
+--   p_classes, p_active  from sluice.list_conditions_v1; p_by_life is its answer
 --   p_ended              jobs that have ended may match
 --   p_all, p_all_ended   the sources that have all jobs, and all that have ended
---   p_before, p_after    the ids between which jobs are looked for
+--   p_before, p_after    the ids between which to look
 --   adds_active          jobs that have not ended are in none of the sources, and have to be added
 --
--- An index is asked for a range of rows of its columns and in their order. Asked for one class and the order of ids, the
--- planner would rather read all outcomes downwards (owner of a twentieth of 1,000,000 jobs: 100,000 rows read for a page of 50).
+-- Each query names a range of the index's columns, in their order. Given one class and the order of ids, the planner would rather read all outcomes
+-- downwards (owner of a twentieth of 1,000,000 jobs: 100,000 rows read for a page of 50).
 create or replace function sluice.list_sources_v1(p_filter jsonb, p_states sluice.job_state[], p_classes integer[], p_active boolean, p_ended boolean,
                                                   p_by_life boolean, p_all text, p_all_ended text, p_before bigint, p_after bigint,
                                                   out sources text[], out adds_active boolean)

@@ -1,6 +1,6 @@
--- What a filter of a list asks of a job without an outcome, as SQL about its row d of sluice.job_data. A leaf that is not in the queue runs or is
--- assigned. Only where that or something else is asked of it are claims read, once for the whole list: a subquery that depends on no row is hashed.
---   p_lives  what is asked of the row that has the state, by the letter of its table
+-- The conditions of a list's filter on a job without an outcome, as SQL about its row d of sluice.job_data. A leaf that is not in the queue runs or
+-- is assigned. Claims are read only where a condition needs them, once for the whole list: a subquery that depends on no row is hashed.
+--   p_lives  the conditions on the row that has the state, by the letter of its table
 create or replace function sluice.list_unended_v1(p_filter jsonb, p_states sluice.job_state[], p_lives jsonb) returns text
 language plpgsql stable as $$
 declare

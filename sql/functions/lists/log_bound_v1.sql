@@ -1,6 +1,6 @@
--- How far log lines can be read without leaving any out: ids are given out before lines are committed, so one that is on
--- its way may yet appear below others that are there. Whoever writes lines holds a lock on their table until they are
--- committed: once all of them have gone, every line up to the bound is there or never will be.
+-- How far log lines can be read without missing any. Ids are assigned before lines are committed, so a line in progress may yet appear below existing
+-- ones. A session that writes lines holds a lock on their table until they are committed. Once all of these have ended, every line up to the bound
+-- exists or never will.
 create or replace function sluice.log_bound_v1(out bound bigint, out writers text[])
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Notes which transaction has changed the state of a running composite: it has begun, or somebody wants it cancelled. Its row also
--- changes whenever its children are counted, so the row's own transaction says nothing about the state.
+-- Records which transaction has changed the state of a running composite: it has begun, or a cancel was requested. Its row also changes whenever its
+-- children are counted, so the row's own transaction says nothing about the state.
 create or replace function sluice.note_composite_v1() returns trigger
 language plpgsql as $$
 begin

@@ -1,10 +1,9 @@
--- From a job that has been looked at down to the lowest id with nothing but children between: itself where it is a root.
+-- From a job that has been looked at, goes down to the lowest id with only children in between: the job itself if it is a root.
 --
--- A fan-out makes its children in the order of their places, and each gets a higher id than the one before it. Two whose ids are
--- as far apart as their places have nothing but their siblings between them, and where that ends is found by halving: 17 looks
--- for 100,000. Where a rerun has put others in the places of some, their order says nothing, and none is passed over; nor are
--- steps of workflows, which are made in the order in which they can begin. Runs of several fan-outs that lie side by side are
--- passed over together, 20 at most.
+-- A fan-out creates its children in the order of their places, and each gets a higher id than the one before it. Two whose ids are as far apart as
+-- their places have only siblings between them, and bisection finds the end: 17 looks for 100,000. Where a rerun has replaced some of them, their
+-- order says nothing, and none is passed over. Steps of workflows, which are created in the order in which they can begin, are not passed over
+-- either. Runs of several fan-outs that lie side by side are passed over together, 20 at most.
 create or replace function sluice.pass_children_v1(p_id bigint) returns bigint
 language plpgsql stable as $$
 declare

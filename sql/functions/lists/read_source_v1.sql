@@ -1,9 +1,9 @@
 -- Reads one source of a list downwards, until it has given a row more than the page or has looked at enough.
---   p_source   as sluice.list_sources_v1 answers it
+--   p_source   from sluice.list_sources_v1
 --   p_match    what its rows have to fulfil
---   p_rest     what is asked of the job_data of outcomes besides; of other tables ''
+--   p_rest     the additional conditions on the job_data of outcomes; for other tables ''
 --   p_look     how many rows it looks at
---   p_is_dense its rows lie side by side, and children among them are passed
+--   p_is_dense its rows lie side by side, and children among them are passed over
 --   stop       below this id something may be missing; 0: nothing is
 create or replace function sluice.read_source_v1(p_source text, p_match text, p_rest text, p_limit integer, p_look integer, p_is_dense boolean,
                                                  out ids bigint[], out stop bigint)

@@ -1,10 +1,10 @@
--- How jobs stand, with those below them where p_levels says so, and which transactions have written it: whoever knows the
--- snapshot of an earlier look can tell what has changed since. Fan-outs of more than p_wide children are not opened.
+-- The state of jobs, with those below them where p_levels says so, and which transactions have written it. A caller that knows the snapshot of an
+-- earlier look can tell what has changed since. Fan-outs of more than p_wide children are not expanded.
 --
--- A job is written in two places: what was submitted, and the row that holds its state. "written" is the younger of the two
--- transactions. Rows keep only the lower half of a transaction's number, so the smaller distance from the snapshot's end decides.
+-- A job is written in two places: what was submitted, and the row that holds its state. "written" is the younger of the two transactions. Rows keep
+-- only the lower half of a transaction's number, so the smaller distance from the snapshot's end decides.
 --
--- The jobs of a tree are read with one pass over the claims, and joined to the tree by a hash. Tables are looked up job by job instead, by laterals
+-- The jobs of a tree are read with one pass over the claims, and joined to the tree by a hash. Other tables are looked up job by job, by laterals
 -- with "offset 0": hashed, all of a table would be read.
 create or replace function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 returns table (snapshot text, watch integer, id bigint, parent_id bigint, idx integer, step text, task text, kind sluice.composite_kind,
