@@ -1,5 +1,5 @@
--- Takes jobs that have an outcome off the claims of these workers. There should be none. If there is one, its outcome stands: the job neither ends a
--- second time nor returns to the queue. Waits for no lock: a claim that another session has locked keeps such a job until the next call.
+-- Removes jobs that have an outcome from the claims of these workers. There should be none. If there is one, its outcome stands: the job neither ends
+-- a second time nor returns to the queue. It waits for no lock: a claim that another session has locked keeps such a job until the next call.
 create or replace function sluice.drop_ended_v1(p_workers bigint[]) returns void
 language plpgsql
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,14 +1,14 @@
--- When the clock of the server steps back.
+-- Adjusts stored times after the clock of the server has stepped back.
 --
--- Times that were stored before the step lie in the future then, and whatever waits for them would wait for as long as the step. The
--- watch is looked at about once a second by whoever does duties, so a time of its last look that is ahead of the clock tells of a step, and
--- how far it was. From then on leases last a whole stale again, as after an outage.
+-- Times that were stored before the step then lie in the future, and whatever waits for them would wait for as long as the step. Processes that do
+-- duties check the watch about once a second, so a time of its last check that is ahead of the clock shows a step and its size. From then on, leases
+-- last a whole stale again, as after an outage.
 --
--- What was stored as a delay from then is moved back by the step. What a person named stays: the first start of a job (runAt), ticks of
--- schedules that name hours. So do times that only make something last longer: start deadlines, time limits of workflows, sessions,
--- retention. Schedules that run in every hour go on: the duty that fires them compares clock_steps.
+-- What was stored as a delay is moved back by the step. What a person named stays: the first start of a job (runAt), ticks of schedules that name
+-- hours. So do times that only make something last longer: start deadlines, time limits of workflows, sessions, retention. Schedules that run in
+-- every hour continue: the duty that fires them compares clock_steps.
 --
--- Answers by how many milliseconds the clock went back; null: not by more than a second.
+-- Returns by how many milliseconds the clock went back; null: by no more than a second.
 create or replace function sluice.follow_clock_v1() returns bigint
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- Ends the attempts of claims that nobody holds any more, as the tasks of their jobs say: back in line, or failed. The caller has locked
--- the claims. A job that has an outcome is left out. Whether a job that was assigned has started is not known: it counts no loss, and the next time
--- it is not prefetched, so that another loss would be certain. It may have, so it fails where its task must not run twice (onLost: fail): it was
--- assigned before the task said so.
+-- Ends the attempts of claims that no worker holds any more, as the tasks of their jobs specify: they return to the queue, or fail. The caller has
+-- locked the claims. A job that has an outcome is left out. Whether an assigned job has started is not known: it counts no loss, and it is not
+-- prefetched the next time, so that another loss would be certain. Because it may have started, it fails if its task must not run twice (onLost:
+-- fail): it was assigned before the task said so.
 create or replace function sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text,
                                                  out ids bigint[], out requeued integer, out failed integer, out cancelled integer)
 language plpgsql

@@ -1,11 +1,11 @@
--- Claims commit asynchronously, so a crash can forget the newest of them while the workers run those jobs. The row of
--- sluice.generation proves that none has been forgotten since it was written. Without it nothing is claimed: first every
--- worker that was alive reports what it runs, or its leases end.
+-- Claims commit asynchronously, so a crash can lose the newest of them while the workers run those jobs. The row of sluice.generation proves that
+-- none has been lost since it was written. Without it, nothing is claimed until every worker that was alive has reported what it runs, or its leases
+-- have ended.
 --
--- Begins a generation where there is none, and gives its id. Nothing may be locked by the caller: it waits for whoever else notices.
+-- Begins a generation if there is none, and returns its id. The caller must hold no locks, because this waits for other sessions that do the same.
 --
--- Slots that were given back by a commit that is forgotten now may be needed for a claim that is forgotten too. So every holding
--- begins with what its worker is known to run; what it names on top of that grows it again. A holding that is locked is left out.
+-- Slots that a lost commit released may be needed for a claim that was lost too. So every holding begins with what its worker is known to run, and
+-- grows with what the worker names in addition. A locked holding is left out.
 create or replace function sluice.notice_generation_v1() returns uuid
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
--- Lets workers claim again once all that were alive have said what they run, or were taken over. Answers whether they may.
+-- Lets workers claim again once all that were alive have reported what they run, or were taken over. Returns whether they may.
 --
--- Of a worker that was taken over instead nobody knows what it had claimed last. Any job that could start by now may have been begun
--- by it, so their next attempts skip a number: no two executions share one.
+-- Nobody knows what a worker that was taken over instead had claimed last. It may have started any job that could start by now, so the next attempts
+-- of these jobs skip a number, and no two executions share one.
 create or replace function sluice.open_claims_v1() returns boolean
 language plpgsql as $$
 declare

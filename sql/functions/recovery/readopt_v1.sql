@@ -1,10 +1,10 @@
--- Gives a worker back what it names and a crash has forgotten: jobs that are in line as they were before its claim, under the number
--- of that claim. The caller has locked its holdings, its row and the rows of the queue that it names. A worker that registered in this generation
--- adopts nothing: its code has been told to stop. Whatever is not given back gets a higher number the next time.
+-- Gives a worker back what it names and a crash has lost: jobs that are in the queue as they were before its claim, under the number of that claim.
+-- The caller has locked the worker's holdings, its row and the rows of the queue that it names. A worker that registered in this generation adopts
+-- nothing, because its code has been told to stop. What is not given back gets a higher number the next time.
 --
--- Jobs that have ended use no slot of the worker: others run in their slots by now, because it starts what it is assigned before the database has
--- heard of the endings. So they come back as assigned, and their endings, which follow, end them. What is assigned to it and not named does not run
--- either.
+-- Jobs that have ended use no slot of the worker. Other jobs run in their slots by now, because the worker starts assigned jobs before the database
+-- has learned of the endings. So the ended jobs come back as assigned, and their endings, which follow, end them. What is assigned to it and not
+-- named does not run either.
 --   p_named  [{id, attempt, ended}] all that it runs, and what has ended and is not recorded yet
 create or replace function sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb) returns void
 language plpgsql

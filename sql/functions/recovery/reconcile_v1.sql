@@ -1,5 +1,4 @@
--- Finds workers that run more in a limited lane than they hold slots for, and jobs that run under nobody, and repairs
--- both. There should never be a row.
+-- Finds and repairs workers that run more in a limited lane than they hold slots for, and jobs that run under no worker. There should never be one.
 create or replace function sluice.reconcile_v1() returns table (worker_id bigint, lane text, held integer, running integer)
 language plpgsql as $$
 #variable_conflict use_column

@@ -1,10 +1,11 @@
 -- Takes over the jobs of workers that have not been heard of for their lane's stale time.
 --
--- p_good_for_ms is how long the database has been looked at without a break. After an outage every worker looks dead;
--- nobody is taken over before all had a whole stale time to report, counted from the start of the server and from the
--- first good look. The same after a crash that only took the backends: that is when sluice.generation begins.
+-- p_good_for_ms is how long the database has been checked without a break. After an outage, every worker looks dead. So nobody is taken over before
+--               all
+-- have had a whole stale time to report, counted from the start of the server and from the first successful check. The same holds after a crash that
+-- only took the backends, which is when sluice.generation begins.
 --
--- The fence is the holding: it is locked, the heartbeat is read again under that lock, the jobs go back, the holding goes.
+-- The holding is the fence: it is locked, the heartbeat is read again under that lock, the jobs return to the queue, and the holding is deleted.
 -- Whatever the old holder still sends finds no holding.
 create or replace function sluice.recover_v1(p_good_for_ms bigint)
 returns table (worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer, stepped_back_ms bigint)

@@ -1,5 +1,5 @@
--- Submits a schedule's job now, because somebody asked for it; its ticks come as before. No row:
--- there is no such schedule. Refusals are the caller's, as with any submission.
+-- Submits a schedule's job now, on request; its ticks are unchanged. No row: there is no such schedule. Rejections go to the caller, as with any
+-- submission.
 create or replace function sluice.fire_schedule_now_v1(p_name text, p_by text) returns table (job_id bigint, attached boolean)
 language plpgsql as $$
 #variable_conflict use_column

@@ -1,9 +1,9 @@
--- Deals with a tick of a schedule that is due, and with those that passed before it: submits its job, records what became
--- of it, and moves on to the next one, in one transaction. Whoever comes second finds the schedule moved on, or its row
--- locked, and does nothing. So with any number of processes there is one firing per tick, or none when its transaction is
--- undone, and then somebody tries again. One tick at a time, because the lock that admits its job is a transaction's last.
+-- Handles a due tick of a schedule, and those that passed before it: submits its job, records the result, and moves on to the next tick, in one
+-- transaction. A second session finds the schedule moved on, or its row locked, and does nothing. So with any number of processes, there is one
+-- firing per tick. If its transaction is rolled back there is none, and a process tries again. There is one tick at a time, because the lock that
+-- admits its job is a transaction's last.
 --
--- The job may have to wait for a stranger's transaction that holds its key. Not for long: others have ticks too.
+-- The job may have to wait for another client's transaction that holds its key. The wait is short, because other schedules have ticks too.
 create or replace function sluice.fire_schedule_v1(
   p_name text, p_version integer, p_next_at timestamptz, p_then timestamptz, p_tick timestamptz,
   p_passed integer, p_passed_since timestamptz, p_passed_last timestamptz, p_passed_why text

@@ -1,6 +1,6 @@
--- The same for many schedules that have one tick each and nothing that passed before it: one transaction for all of them, whose jobs are
--- admitted together, because the lock that admits them is its last. Schedules that moved on or are locked are left out. If one job would be
--- refused nothing is done: the caller takes them one at a time.
+-- The same for many schedules with one due tick each and none that passed before it: one transaction for all of them. Their jobs are admitted
+-- together, because the lock that admits them is its last. Schedules that moved on or are locked are left out. If one job would be rejected, nothing
+-- is done, and the caller takes them one at a time.
 create or replace function sluice.fire_schedules_v1(p_ticks jsonb)
 returns table (schedule text, tick_at timestamptz, job_id bigint, attached boolean, skipped text, reason text, overlapped integer)
 language plpgsql

@@ -1,4 +1,4 @@
--- How many schedules an owner may have. Those of files and programs do not count.
+-- Enforces the number of schedules per owner. Those of files and programs do not count.
 create or replace function sluice.limit_schedules() returns trigger
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Of sluice.concerns_v1, what is about time: duties that are overdue or failed, the job whose start deadline is next, and since when nobody has done
--- the duties.
+-- Part of sluice.concerns_v1 about time: duties that are overdue or failed, the job whose start deadline is next, and since when nobody has done the
+-- duties.
 create or replace function sluice.late_concerns_v1() returns jsonb
 language sql stable as $$
   with near as materialized (

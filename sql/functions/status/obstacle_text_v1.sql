@@ -1,5 +1,5 @@
--- What blocks jobs, in words. Everything that decides something compares the obstacle; this text is only read by people.
---   p_details  what the obstacle is about, as sample_v1 collects it
+-- What blocks jobs, as text for people. Code that decides something compares the obstacle, never this text.
+--   p_details  the details of the obstacle, as sample_v1 collects them
 create or replace function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb) returns text
 language sql immutable
 return case p_obstacle

@@ -1,5 +1,5 @@
--- How many wait per class, since when, and what blocks them: the obstacle as a code, with what it is about, and in words. Depth is exact up to
--- p_exact, then "at least that many".
+-- How many jobs wait per class, since when, and what blocks them: the obstacle as a code with its details, and as text. Depth is exact up to p_exact,
+-- then "at least that many".
 create or replace function sluice.sample_v1(p_exact integer)
 returns table (class_id integer, lane text, task text, depth integer, oldest_at timestamptz, running integer, obstacle text, details jsonb,
                reason text)

@@ -1,4 +1,4 @@
--- Of sluice.concerns_v1, what is about schedules: those that are overdue, and those whose latest firing came to nothing.
+-- Part of sluice.concerns_v1 about schedules: those that are overdue, and those whose latest firing submitted nothing.
 create or replace function sluice.schedule_concerns_v1() returns jsonb
 language sql stable as $$
   select jsonb_build_object(

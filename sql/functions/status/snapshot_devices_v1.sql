@@ -1,4 +1,4 @@
--- Of sluice.snapshot_v1, the devices: what they have, what is held of it, and which models are loaded there.
+-- Part of sluice.snapshot_v1: the devices, their capacity, what is held of it, and which models are loaded there.
 create or replace function sluice.snapshot_devices_v1() returns jsonb
 language sql stable as $$
   select coalesce(jsonb_agg(jsonb_build_object(

@@ -1,4 +1,4 @@
--- Of sluice.snapshot_v1, how many jobs have failed in the last hour. A job that failed because of another is not counted.
+-- Part of sluice.snapshot_v1: how many jobs have failed in the last hour. A job that failed because of another is not counted.
 --   p_look  a fifth of how many failures are looked at
 create or replace function sluice.snapshot_failures_v1(p_look integer) returns jsonb
 language sql stable as $$

@@ -1,8 +1,8 @@
--- How the system stands, in one answer of some kilobytes. Its cost grows with the jobs that run, the root jobs that are active where
--- those have a ceiling, and the workers; of jobs that wait it looks at p_look of each state.
+-- The state of the system, in one answer of some kilobytes. Its cost grows with the running jobs, the active root jobs if there is a ceiling, and the
+-- workers. Of waiting jobs, it looks at p_look of each state.
 --   p_look  how many jobs of a state are looked at: a state with more of them is named in "more"
 -- Depth and oldest wait of a lane are those of jobs that wait for a worker. While fewer jobs than p_look are queued, they are counted now, so depth
--- and "assigned" add up to the list of queued jobs; otherwise they are what the duty last sampled. Times are in milliseconds since 1970.
+-- and "assigned" add up to the list of queued jobs. Otherwise, they are the values of the last sample. Times are in milliseconds since 1970.
 --
 -- What lanes, workers and states share (busy, waiting, queued) is read once, so they are one statement. The settings below apply to
 -- snapshot_devices_v1 and snapshot_failures_v1 too, which nothing else calls.

@@ -1,4 +1,4 @@
--- Of sluice.concerns_v1, what is about fan-outs.
+-- Part of sluice.concerns_v1 about fan-outs.
 create or replace function sluice.tree_concerns_v1() returns jsonb
 language sql stable as $$
   select jsonb_build_object(

@@ -1,5 +1,5 @@
--- How many jobs of a class could start now, counted up to p_exact, and since when the oldest could: of the first thousand in line, and
--- the first of each rank behind them. The first in line alone says little: it may just have come back, or been let in by its window.
+-- How many jobs of a class could start now, counted up to p_exact, and since when the oldest could: of the first thousand in order, and the first of
+-- each rank behind them. The first job alone says little: it may just have returned, or have been let in by its window.
 create or replace function sluice.waiting_v1(p_class integer, p_exact integer) returns table (depth integer, oldest_at timestamptz)
 language sql stable as $$
   select (select count(*)::integer from (select 1 from sluice.queue j where j.class_id = p_class and j.state = 'ready' limit p_exact) x),

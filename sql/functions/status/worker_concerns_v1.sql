@@ -1,4 +1,4 @@
--- Of sluice.concerns_v1, what is about workers, and about tasks that none of them runs.
+-- Part of sluice.concerns_v1 about workers, and about tasks that none of them runs.
 create or replace function sluice.worker_concerns_v1() returns jsonb
 language sql stable as $$
   with live as materialized (

@@ -1,8 +1,8 @@
--- Records who submitted what. Attaching to a job changes nothing. Where the first job has audit.tasks, one line is for all of them.
+-- Records who submitted what. Attaching to a job changes nothing. If the first job has audit.tasks, one line stands for all of them.
 --
--- Security definer, since a role that may only submit may not write into the audit. What such a session says is not believed:
--- one line for all names its role, no key and no request, and what is stored. Of a job that this transaction stored xmin is
--- its number or a later one; an older job has such a one only if it was changed since the transaction began.
+-- It is security definer, because a role that may only submit may not write into the audit. It does not trust what such a session says: one line for
+-- all jobs names its role, no key and no request, and what is stored. A job that this transaction stored has its number or a later one as xmin; an
+-- older job has such an xmin only if it was changed since the transaction began.
 create or replace function sluice.audit_submissions_v1(p_jobs jsonb, p_ids bigint[], p_attached boolean[] default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
--- A hint that there is something to do. Never carries anything that matters: polling finds it too. 'one' says of one job what
--- 'ready' says of any number: of many workers that are free not all need to look.
+-- Sends a hint that there is something to do. A hint carries nothing that matters, because polling finds it too. 'one' says of one job what 'ready'
+-- says of any number: of many free workers, not all need to look.
 --
--- Commits that notify wait for each other, fsync included. So 'soon' lets one transaction at a time carry the
--- notification; the others skip it, and a worker that wakes looks again a few times shortly after. 'commit' is for a
--- transaction of the caller's, which may stay open: it must not keep others from notifying.
+-- Commits that notify wait for each other, fsync included. So with 'soon', one transaction at a time carries the notification. The others skip it,
+-- and a worker that wakes looks again a few times shortly after. 'commit' is for a caller's own transaction, which may stay open and must not keep
+-- others from notifying.
 create or replace function sluice.hint_v1(p_what text, p_when text) returns void
 language plpgsql as $$
 begin

@@ -1,8 +1,8 @@
--- Stores jobs that differ in their input only, and returns their ids in the order of p_inputs. p_job is an object as sluice.submit_v1 takes it,
+-- Stores jobs that differ only in their input, and returns their ids in the order of p_inputs. p_job is an object in the form of sluice.submit_v1,
 -- without input and key. Its audit leaves one line for all of them.
 --
--- What is stored beside the input is worked out once. For a thousand jobs that takes two thirds of the time of sluice.insert_jobs_v1, which
--- works it out for each. It has the rights of its owner, as that function has.
+-- Everything stored beside the input is computed once. For a thousand jobs, that takes two thirds of the time of sluice.insert_jobs_v1, which
+-- computes it for each. It has the rights of its owner, as that function has.
 create or replace function sluice.insert_alike_v1(p_job jsonb, p_inputs jsonb, p_hint text) returns bigint[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
--- Stores one job of which nothing is said but its task, its input, its owner and who submits it, and returns its id. Most jobs that are submitted one
--- by one are like that, and this takes two thirds of the time of reading it out of JSON with a plan for many. What is stored is what
--- sluice.insert_jobs_v1 stores, to which everything else is left: where a limit may matter, where the session may not write into the audit itself,
--- where the task needs approval or cannot start, and where there is no such task.
---   p_audit  who submits, for the line in the audit: {actor, keyId, requestId, reason}; null: no line
+-- Stores one job that specifies only its task, its input, its owner and its submitter, and returns its id. Most jobs that are submitted one by one
+-- are like that, and this takes two thirds of the time of reading it out of JSON with a plan for many. It stores what sluice.insert_jobs_v1 stores,
+-- and leaves everything else to that function: where a limit may matter, where the session may not write into the audit itself, where the task needs
+-- approval or cannot start, and where there is no such task.
+--   p_audit  the submitter, for the line in the audit: {actor, keyId, requestId, reason}; null: no line
 --
 -- It has the rights of its owner, as sluice.submit_v1 has.
 create or replace function sluice.insert_job_v1(p_task text, p_input jsonb, p_owner text, p_audit jsonb, p_hint text) returns bigint

@@ -1,10 +1,10 @@
--- What is stored for jobs, in the order of the array: settings of their tasks and lanes, where a job does not say otherwise. A job of an unknown
+-- What is stored for jobs, in the order of the array: the settings of their tasks and lanes, where a job does not specify others. A job of an unknown
 -- task has no row. Nothing is stored, except that sluice.class_in_lane_v1 may add a class.
 --
--- Call it in a FROM clause. It is called stable so that the planner inlines it there; a thousand jobs are then read without a copy of each.
+-- Call it in a FROM clause. It is declared stable so that the planner inlines it there; a thousand jobs are then read without a copy of each.
 --
--- Most jobs go to their task's lane: what concerns another one is looked up only for those that name it. With a join
--- for it, and a state cast from text, a thousand jobs took twice the time.
+-- Most jobs go to their task's lane, so another lane is looked up only for those that name it. With a join for it, and a state cast from text, a
+-- thousand jobs took twice the time.
 create or replace function sluice.read_jobs_v1(p_jobs jsonb, p_now timestamptz) returns table (
   task text, class_id integer, key text, key_owner text, input jsonb, priority integer, rank integer, state sluice.job_state, due timestamptz,
   deadline_ms bigint, deadline_at timestamptz, tags text[], owner text, trace text, uses jsonb)

@@ -1,5 +1,5 @@
--- Stores jobs without looking at keys, limits or the audit, in the order of the array, and returns their ids in that order. It has the
--- rights of its caller: a role that may only submit calls sluice.submit_v1 or sluice.insert_jobs_v1, which check and record everything.
+-- Stores jobs without checking keys, limits or the audit, in the order of the array, and returns their ids in that order. It has the rights of its
+-- caller: a role that may only submit calls sluice.submit_v1 or sluice.insert_jobs_v1, which check and record everything.
 create or replace function sluice.store_jobs_v1(p_jobs jsonb) returns setof bigint
 language plpgsql
 set plan_cache_mode = force_generic_plan

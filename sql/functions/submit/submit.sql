@@ -1,6 +1,6 @@
--- For programs in other languages, inside their own transaction if they like:
+-- Submits a job from any language, inside the caller's own transaction:
 --   select sluice.submit('resize', '{"url": "..."}', key => 'a', priority => 10);
--- Bad values are refused with SQLSTATE SL005.
+-- Invalid values are rejected with SQLSTATE SL005.
 create or replace function sluice.submit(
   task text, input jsonb default null, key text default null, priority integer default null, lane text default null,
   run_at timestamptz default null, deadline interval default null, tags text[] default null, submitted_by text default null

@@ -1,4 +1,4 @@
--- Stores one job with a key, or finds the active job that has it. Where the keys of its task are each owner's, those of others are not looked at.
+-- Stores one job with a key, or finds the active job that has it. If its task has keys per owner, those of other owners are ignored.
 create or replace function sluice.submit_keyed_v1(p_job jsonb, out id bigint, out attached boolean)
 language plpgsql
 set jit = off set enable_seqscan = off

@@ -1,10 +1,9 @@
--- Stores jobs, all or none. p_jobs is an array of objects: task, input, and where wanted key, priority, lane, runAt,
--- delayMs, deadlineMs (0: none, whatever the task says), tags, by, trace, uses (as sluice.jobs has it), resubmitOf, and audit: actor, keyId,
--- requestId, reason, and tasks where the first job carries the line of all of them. Where nobody is named in by, the
--- job belongs to the role of this session. The answer has one row per job, in the order given.
+-- Stores jobs, all or none. p_jobs is an array of objects: task and input, and optionally key, priority, lane, runAt, delayMs, deadlineMs (0: none,
+-- whatever the task says), tags, by, trace, uses (in the form of sluice.jobs), resubmitOf, and audit: actor, keyId, requestId, reason, and tasks if
+-- the first job carries the line of all of them. Without by, the job belongs to the role of this session. The answer has one row per job, in the
+-- order given.
 --
--- It has the rights of its owner: a role that submits needs none on the tables that jobs are spread over, only to insert into
--- sluice.jobs.
+-- It has the rights of its owner: a role that submits needs no right on the tables that hold jobs, only the right to insert into sluice.jobs.
 create or replace function sluice.submit_v1(p_jobs jsonb, p_hint text) returns table (ord integer, id bigint, attached boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

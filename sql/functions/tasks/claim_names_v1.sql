@@ -1,5 +1,5 @@
--- Before names are declared as tasks or as workflows: a name is one of them, and declaring it as the other is refused (SL010).
--- Every declaration takes this lock first, one at a time: two that declared the same name as both at once would not see each other's rows.
+-- Locks and checks names before they are declared as tasks or as workflows: a name is one of them, and declaring it as the other is rejected (SL010).
+-- Every declaration takes this lock first, one at a time. Otherwise, two that declare the same name as both at once would not see each other's rows.
 create or replace function sluice.claim_names_v1(p_names text[], p_kind text) returns boolean
 language plpgsql as $$
 declare

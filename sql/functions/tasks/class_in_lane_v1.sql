@@ -1,4 +1,4 @@
--- The class of a task's jobs in a lane that their submissions name. Refused where the task fixes its lane: SL011.
+-- The class of a task's jobs in a lane that their submissions name. Rejected if the task fixes its lane: SL011.
 create or replace function sluice.class_in_lane_v1(p_class integer, p_lane text) returns integer
 language plpgsql as $$
 declare

@@ -1,5 +1,5 @@
--- Forgets a task or a workflow, so that its name may become the other. Returns which of them it was; null: it was neither. Jobs that are
--- there still run. Returns 'guarded' for a task that needs approval, and keeps it: its row is what makes jobs wait for approval.
+-- Deletes a task or a workflow, so that its name may become the other. Returns which of them it was; null: it was neither. Existing jobs still run.
+-- Returns 'guarded' for a task that needs approval, and keeps it: its row is what makes jobs wait for approval.
 create or replace function sluice.delete_name_v1(p_name text) returns text
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- The id of a class, made on first use.
---   p_budgeted  whether its task draws from budgets; null: as is known of the task
+-- The id of a class, which is created on first use.
+--   p_budgeted  whether its task draws from budgets; null: take it from the task
 --   p_chosen    for jobs whose submission names the lane
 create or replace function sluice.intern_class_v1(p_task text, p_lane text, p_model text, p_requires jsonb, p_budgeted boolean default null,
                                        p_chosen boolean default false) returns integer

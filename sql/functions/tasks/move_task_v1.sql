@@ -1,4 +1,4 @@
--- An operator moves a task to a lane, or with null back to where files and code say. False: there is no such task.
+-- Moves a task to a lane for an operator, or with null back to where files and code declare it. False: there is no such task.
 create or replace function sluice.move_task_v1(p_task text, p_lane text, p_by text) returns boolean
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Puts tasks where they are to be: where an operator moved them, else where files and code say. With the names locked, as whoever makes
--- tasks known has them.
+-- Puts tasks into their lane: where an operator moved them, else where files and code declare them. The caller has locked the names, as every session
+-- that publishes tasks has.
 create or replace function sluice.place_tasks_v1(p_names text[]) returns void
 language plpgsql as $$
 begin

@@ -1,7 +1,7 @@
--- Makes tasks known, or brings what is known of them up to date; with p_added only those that nobody has made known yet.
---   laneFrom  who says which lane: 'file' or 'code'. Null: nobody does, and a lane that a file gave the task stays.
---   approval, keys, laneFixed  null: nobody says, and it stays as it is known.
--- Where an operator moved a task is where it stays.
+-- Publishes tasks, or updates them; with p_added, only those that do not exist yet.
+--   laneFrom  who declares the lane: 'file' or 'code'. Null: nobody does, and a lane that a file gave the task stays.
+--   approval, keys, laneFixed  null: not declared, and the stored value stays.
+-- A task that an operator moved stays where it is.
 create or replace function sluice.save_tasks_v1(p_tasks jsonb, p_added boolean) returns void
 language plpgsql as $$
 begin

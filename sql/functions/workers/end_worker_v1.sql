@@ -1,4 +1,4 @@
--- A worker that leaves of its own accord, everything handed back.
+-- Ends a worker that leaves on its own, after it has handed everything back.
 create or replace function sluice.end_worker_v1(p_worker bigint, p_why text) returns boolean
 language plpgsql as $$
 begin

@@ -1,6 +1,6 @@
--- Renews a worker's leases and brings what it should know. No row: it has been declared dead.
--- Touches only the worker's own row, so that nothing a cycle waits for can stop it. Losing a beat in a crash is harmless.
---   p_blocked_ms  how long the worker's event loop has not turned; null: it turns
+-- Renews a worker's leases and returns what it should know. No row: it has been declared dead.
+-- It touches only the worker's own row, so nothing that a cycle waits for can block it. Losing a beat in a crash is harmless.
+--   p_blocked_ms  how long the worker's event loop has been blocked; null: it is not
 --   p_blocking    the inline tasks it runs meanwhile
 create or replace function sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision default null, p_blocking text[] default '{}')
 returns table (lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision,

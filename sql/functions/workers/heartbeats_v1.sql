@@ -1,5 +1,5 @@
--- The same for several workers that speak to one server and whose event loops turn, with one look at all workers instead of one each.
--- Whose row somebody else is writing is left out: one that waits must not keep the others waiting.
+-- The same for several workers of one server whose event loops are not blocked, with one read of all workers instead of one each. A worker whose row
+-- another session is writing is left out, so that it does not keep the others waiting.
 create or replace function sluice.heartbeats_v1(p_workers bigint[])
 returns table (id bigint, lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision,
                expired boolean, offer text, shares text,

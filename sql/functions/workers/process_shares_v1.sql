@@ -1,4 +1,4 @@
--- What the shares of a worker's host depend on. Another text means that its share may have changed. Null: it has none.
+-- A text that changes when the process shares of a worker's host may have changed. Null: the worker has no share.
 create or replace function sluice.process_shares_v1(p_worker sluice.workers) returns text
 language sql stable
 return case when p_worker.process_limit is not null then

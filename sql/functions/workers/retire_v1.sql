@@ -1,8 +1,8 @@
--- A worker asks whether it may leave: it has had nothing to do for so long, or has lived for as long as its pool says. It then
--- takes nothing new, and ends once what it runs has ended. Answers why, or null: it stays.
+-- Decides whether a worker may leave: it has been idle for long enough, or has lived for as long as its pool allows. It then takes nothing new, and
+-- ends once its jobs have ended. Returns the reason, or null: it stays.
 --
--- The pool's row is locked first, and the workers are counted in a statement of its own, which sees whoever was let go before. So
--- however many ask at once, the pool keeps its minimum. Who has not answered for two heartbeats does not count as there.
+-- The pool's row is locked first, and the workers are counted in a separate statement, which sees workers that were let go before. So however many
+-- ask at once, the pool keeps its minimum. A worker that has not answered for two heartbeats is not counted.
 create or replace function sluice.retire_v1(p_worker bigint, p_idle_ms double precision) returns text
 language plpgsql as $$
 declare

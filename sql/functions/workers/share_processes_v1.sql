@@ -1,12 +1,12 @@
--- The process pools of one host share its cores. A host has as many processes as it has cores, or as the largest
--- process_limit of its workers. They are dealt out one by one, in the order in which workers are filled, until none is
--- left or every worker has its limit. A draining worker has no share.
+-- Shares the cores of a host among the process pools of its workers. A host has as many processes as it has cores, or as the largest process_limit of
+-- its workers. They are dealt out one by one, in the fill order of the workers, until none is left or every worker has its limit. A draining worker
+-- has no share.
 --
--- workers.processes is what a worker may have now. It grows only by what the others do not have, and shrinks only after
--- the worker has fewer: so the sum over the live workers of a host never exceeds what the host has, while shares move.
+-- workers.processes is what a worker may have now. It grows only by what the others do not have, and shrinks only after the worker has fewer. So the
+-- sum over the live workers of a host never exceeds what the host has, while shares move.
 --
--- Moves a worker towards its share, and answers how many processes its pool should have: fewer than it has, when it must shrink. It then
--- asks again when they are gone. p_held is how many it has, those that are ending included. Null: it has ended, or has no share.
+-- Moves a worker towards its share, and returns how many processes its pool should have: fewer than it has, if it must shrink. The worker then asks
+-- again when they are gone. p_held is how many it has, including those that are ending. Null: it has ended, or has no share.
 create or replace function sluice.share_processes_v1(p_worker bigint, p_held integer) returns integer
 language plpgsql as $$
 declare

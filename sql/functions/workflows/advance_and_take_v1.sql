@@ -1,5 +1,5 @@
--- sluice.advance_v1, and in the same transaction sluice.take_composites_v1: what an advance wakes is often what its process decides next.
---   p_limit  null: takes nothing. A process that still has composites in hand takes nothing, since it would take these again
+-- Calls sluice.advance_v1, and in the same transaction sluice.take_composites_v1: what an advance wakes is often what its process decides next.
+--   p_limit  null: takes nothing. A process that still has composites in hand takes nothing, because it would take these again
 create or replace function sluice.advance_and_take_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb, p_limit integer, p_ms integer, p_taker uuid,
                                                       p_bytes bigint)
 returns table (job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb,

@@ -1,9 +1,9 @@
--- Carries out what was decided about composites. An entry whose composite was taken by somebody else since is left out.
+-- Carries out decisions about composites. An entry whose composite was taken by another process since is left out.
 --   p_batch     [{job, version, wakeups, settle: {state, result, error}, close: {state, error}, chunk, made, rest, again}]
 --   p_children  [{parent, idx, step, kind, task, node, input, state, error, deadlineMs, timeoutMs, policy, window, total, below,
 --                first: [the same without parent]}]
 --   p_chunks    [{parent, idx, first, items}] of the fan-outs among the children
--- Answers which composites it was carried out for.
+-- Returns the composites for which it was carried out.
 --
 -- The settings below apply to its parts too, which nothing else calls.
 create or replace function sluice.advance_v1(p_batch jsonb, p_children jsonb, p_chunks jsonb) returns setof bigint

@@ -1,4 +1,4 @@
--- Ends what waits below composites that were cancelled before they ran. Only a rerun puts anything there.
+-- Ends what waits below composites that were cancelled before they ran. Only a rerun leaves anything there.
 create or replace function sluice.cancel_held_v1(p_parents bigint[], p_error text) returns void
 language plpgsql
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,8 +1,8 @@
--- To be called by whatever ends jobs that have a parent, in the same transaction: one entry per ended child.
+-- Must be called in the same transaction by every statement that ends jobs with a parent: one entry per ended child.
 --
--- A slot in a fan-out's window goes from the ended child to the next one waiting; the parent's row is only read. While more
--- are in flight than the window allows, since it was made smaller, slots are not passed on. What was not passed on is told
--- to the parent. As long as every slot is passed on there is nothing to decide, and the parent is told with the next ones.
+-- A slot in a fan-out's window passes from the ended child to the next one waiting; the parent's row is only read. While more children are in flight
+-- than the window allows, because it was made smaller, slots are not passed on. The parent is told of slots that were not passed on. As long as every
+-- slot is passed on, there is nothing to decide, and the parent is told with the next ones.
 --   p_started  parents whose child has already been started instead of one that ended, once for each
 create or replace function sluice.children_ended_v1(p_parents bigint[], p_idxs integer[], p_states sluice.job_state[],
                                                     p_started bigint[] default '{}')

@@ -1,5 +1,5 @@
--- Stops what is left below a composite: what has not started ends now, what runs or is assigned is asked to stop. True when everything
--- that has not ended has been told.
+-- Stops what is left below a composite: what has not started ends now, and what runs or is assigned is asked to stop. True when everything that has
+-- not ended has been asked.
 create or replace function sluice.close_children_v1(p_parent bigint, p_error text) returns boolean
 language plpgsql as $$
 declare

@@ -1,5 +1,4 @@
--- Deletes finished jobs with everything below them. A tree in which something still runs, since its root ended early, is left
--- alone.
+-- Deletes finished jobs with everything below them. A tree in which something still runs, because its root ended early, is left alone.
 create or replace function sluice.delete_trees_v1(p_roots bigint[]) returns integer
 language plpgsql
 set jit = off set enable_seqscan = off

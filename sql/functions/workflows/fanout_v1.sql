@@ -1,5 +1,5 @@
--- How a fan-out stands: what its row counts, and what wake-ups have still to tell it. Without a window everything that has not
--- ended is in flight. No row: it is no fan-out, or has not begun.
+-- The state of a fan-out: the counts of its row, and those that wake-ups have yet to deliver. Without a window, everything that has not ended is in
+-- flight. No row: it is not a fan-out, or has not begun.
 create or replace function sluice.fanout_v1(p_id bigint)
 returns table (total integer, completed integer, failed integer, cancelled integer, window_size integer, in_flight integer,
                window_before integer)

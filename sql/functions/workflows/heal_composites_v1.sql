@@ -1,5 +1,5 @@
--- Wakes composites that nothing would ever wake: none of their children is active and nothing is on its way. There should
--- never be one. A fan-out that is paused stands still because somebody wants it to.
+-- Wakes composites that nothing else would wake: none of their children is active, and no wake-up is pending. There should never be one. A paused
+-- fan-out does not count, because an operator paused it.
 create or replace function sluice.heal_composites_v1() returns integer
 language plpgsql
 set jit = off set enable_seqscan = off

@@ -1,5 +1,5 @@
--- Stores a run of a workflow. Refused where nobody has made known what its steps run: whoever declares a workflow need not
--- have its tasks, and a step of an unknown one would fail when the run comes to it.
+-- Stores a run of a workflow. It is rejected if the tasks of its steps have not been published: a program that declares a workflow need not have its
+-- tasks, and a step of an unknown task would fail when the run reaches it.
 create or replace function sluice.insert_workflow_v1(p_job jsonb) returns bigint
 language plpgsql as $$
 declare

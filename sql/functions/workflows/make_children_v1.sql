@@ -1,7 +1,8 @@
--- Makes children of composites that the caller has locked: jobs that wait or are ready, composites that run, and those that end as they are made.
--- First steps of a composite are made with it, and then it is not woken; not where the parent has been cancelled meanwhile, which stops its children.
---   p_children, p_chunks  as sluice.advance_v1 has them
--- Answers whether a composite is to be woken.
+-- Creates children of composites that the caller has locked: jobs that wait or are ready, composites that run, and those that end as they are
+-- created. First steps of a composite are created with it, and then it is not woken. This does not apply if the parent has been cancelled meanwhile,
+-- which stops its children.
+--   p_children, p_chunks  in the form of sluice.advance_v1
+-- Returns whether a composite is to be woken.
 create or replace function sluice.make_children_v1(p_jobs bigint[], p_children jsonb, p_chunks jsonb, p_now timestamptz, out has_woken boolean)
 language plpgsql as $$
 declare

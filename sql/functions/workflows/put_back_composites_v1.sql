@@ -1,4 +1,4 @@
--- Takes back the endings of composites: the root runs, or is scheduled, and those below it wait. Their children are counted anew.
+-- Reverts the endings of composites: the root runs, or is scheduled, and those below it wait. Their children are counted again.
 --   p_priority  of the root, for all of them
 --   p_due       when the root starts; at p_now or before: it runs from now on, and the caller starts it
 create or replace function sluice.put_back_composites_v1(p_root bigint, p_composites bigint[], p_priority integer, p_now timestamptz,

@@ -1,4 +1,4 @@
--- Puts leaf jobs that have failed or were cancelled back into the queue, where they wait until what is above them lets them start. Answers how many.
+-- Returns leaf jobs that have failed or were cancelled to the queue, where they wait until their composite lets them start. Returns how many.
 --   p_priority  of the root: theirs may have been changed after they ended
 create or replace function sluice.put_back_leaves_v1(p_leaves bigint[], p_priority integer, p_now timestamptz) returns integer
 language plpgsql as $$

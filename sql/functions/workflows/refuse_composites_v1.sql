@@ -1,6 +1,6 @@
--- Which of the new composites their tree has no room for, with why; the others are counted. What a composite will have below it counts
--- before any of it is made, so that a step that wants too much fails at once. The steps of the root itself do not count. Of
--- several composites, the small ones come first.
+-- Which of the new composites their tree has no room for, with the reason; the others are counted. What a composite will have below it counts before
+-- any of it is created, so that a step that wants too much fails at once. The steps of the root itself do not count. Of several composites, the small
+-- ones come first.
 create or replace function sluice.refuse_composites_v1(p_children jsonb, p_jobs bigint[]) returns table (parent bigint, idx integer, error text)
 language plpgsql
 set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off

@@ -1,4 +1,4 @@
--- Lets up to p_count waiting children start, in order, those after p_after. Rows that others are looking at are stepped over.
+-- Lets up to p_count waiting children start, in order, those after p_after. Rows that other sessions have locked are skipped.
 create or replace function sluice.release_v1(p_parent bigint, p_after integer, p_count integer) returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan

@@ -1,5 +1,5 @@
--- Makes a fan-out's window larger or smaller; 0 pauses it. A p_size of null resumes one that is paused with its former size, and leaves
--- others as they are. No row: it is no running fan-out with a window.
+-- Makes a fan-out's window larger or smaller; 0 pauses it. A p_size of null resumes a paused one with its former size, and leaves others as they are.
+-- No row: it is not a running fan-out with a window.
 create or replace function sluice.resize_window_v1(p_id bigint, p_size integer) returns table (before integer, after integer)
 language plpgsql as $$
 declare

@@ -1,14 +1,12 @@
--- A tree runs again in part. Everything that is to run again waits at first, and what is above it with it; only the root
--- runs. From there on each composite lets its children start when it starts itself, so that no window is exceeded, however
--- deep the failure was.
+-- Runs a tree again in part, as planned by the caller. Everything that is to run again waits at first, together with what is above it; only the root
+-- runs. From there on, each composite lets its children start when it starts itself, so that no window is exceeded, however deep the failure was.
 --
--- Puts a tree in motion again as somebody has planned it. Nothing happens, and no row is answered, when one of the
--- composites has moved since the plan was made.
+-- Nothing happens, and no row is returned, if one of the composites has moved since the plan was made.
 --   p_composites  the root, and every composite with something below it that runs again, at p_versions
 --   p_leaves      leaf jobs that run again
 --   p_fanouts     those of the composites whose failed and cancelled leaf jobs all run again
---   p_superseded  jobs that stay as they are, for the history: their steps will be decided anew
---   p_child       a child to be put in a place that has become free, as sluice.advance_v1 takes it; or null
+--   p_superseded  jobs that stay as they are, for the history: their steps will be decided again
+--   p_child       a child for a place that has become free, in the form of sluice.advance_v1; or null
 create or replace function sluice.retry_tree_v1(p_root bigint, p_composites bigint[], p_versions integer[], p_leaves bigint[], p_fanouts bigint[],
                                      p_superseded bigint[], p_child jsonb)
 returns table (jobs integer, superseded integer)

@@ -1,5 +1,5 @@
--- Ends composites that the caller has locked, and tells their parents. Answers whether any has one.
---   p_batch  as sluice.advance_v1 has it
+-- Ends composites that the caller has locked, and tells their parents. Returns whether any has one.
+--   p_batch  in the form of sluice.advance_v1
 create or replace function sluice.settle_composites_v1(p_jobs bigint[], p_batch jsonb, p_now timestamptz, out has_parents boolean)
 language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- Wakes a composite for the first time, and once more when its time is up. The hint is the caller's to send.
+-- Wakes a composite for the first time, and once more when its time is up. The caller sends the hint.
 create or replace function sluice.start_composite_v1(p_id bigint) returns void
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Goes on with the children of composites that the caller has locked: where a window has room, or what was held may run, those that wait start; those
--- of a composite that closes are stopped. Answers whether a composite is to be woken.
+-- Continues with the children of composites that the caller has locked. Where a window has room, or what was held may run, waiting children start;
+-- those of a composite that closes are stopped. Returns whether a composite is to be woken.
 create or replace function sluice.start_or_stop_children_v1(p_jobs bigint[], p_now timestamptz, out has_woken boolean)
 language plpgsql as $$
 declare

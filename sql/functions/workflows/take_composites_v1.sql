@@ -1,9 +1,9 @@
--- A composite's next steps are decided outside the database. A process takes the composite for a moment and returns its
--- decision with sluice.advance_v1, which counts only if nobody else took it meanwhile. Nothing is locked in between, and a
--- process that dies in between is replaced when the moment is over.
+-- Takes composites that were woken, for p_ms, and returns everything there is to know about them. Children are [place, state]; of a fan-out, they are
+-- only counted.
 --
--- Takes composites that were woken, for p_ms, and tells all there is to know about them. Children are [place, state]; of a
--- fan-out they are only counted.
+-- The next steps of a composite are decided outside the database. A process takes the composite for a moment and returns its decision with
+-- sluice.advance_v1, which counts only if no other process took it meanwhile. Nothing is locked in between, and a process that dies in between is
+-- replaced when the moment is over.
 create or replace function sluice.take_composites_v1(p_limit integer, p_ms integer, p_taker uuid, p_bytes bigint)
 returns table (job_id bigint, version integer, kind sluice.composite_kind, state sluice.job_state, graph text, node text, input jsonb,
                window_size integer, total integer, completed integer, failed integer, cancelled integer,
