@@ -15,8 +15,8 @@ class LongestFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'dashboard/src/**/*.test.ts', 'test/**/*.test.ts'],
-    exclude: ['test/long/**', 'node_modules/**', 'dist/**'],
+    include: ['src/**/*.test.ts', 'dashboard/src/**/*.test.ts', 'bench/*/*.test.ts', 'test/**/*.test.ts'],
+    exclude: ['test/long/**', '**/node_modules/**', 'dist/**'],
     globalSetup: ['test/support/global-setup.ts'],
     // Far above what any test needs: it stops one that hangs, and the waits inside of tests say first what they waited for.
     testTimeout: 120_000,

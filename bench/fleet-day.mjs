@@ -1,7 +1,10 @@
 // What a pool costs on simulated days: as it is by default, and beside plans whose idle timeout is chosen when the day is over
-// so that jobs wait as little. Usage: npm run build && node bench/fleet-day.mjs
-import { inHindsight, RIVALS, USUAL } from '../dist/fleet/sim/compare.js'
-import { DAYS, jobHours, playDay } from '../dist/fleet/sim/day.js'
+// so that jobs wait as little. Usage: node bench/fleet-day.mjs
+import { createJiti } from 'jiti'
+
+const jiti = createJiti(import.meta.url)
+const { inHindsight, RIVALS, USUAL } = await jiti.import('./fleet-day/compare.ts')
+const { DAYS, jobHours, playDay } = await jiti.import('./fleet-day/day.ts')
 
 const WORDS = {
   'same rules': 'same rules, best timeout afterwards',

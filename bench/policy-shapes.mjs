@@ -1,5 +1,8 @@
-import { compareShape, SHAPE_GOALS } from '../dist/policy/sim/compare-shape.js'
-import { NAMED_SHAPES, randomShape } from '../dist/policy/sim/shapes.js'
+import { createJiti } from 'jiti'
+
+const jiti = createJiti(import.meta.url)
+const { compareShape, SHAPE_GOALS } = await jiti.import('./policy/compare-shape.ts')
+const { NAMED_SHAPES, randomShape } = await jiti.import('./policy/shapes.ts')
 
 const GOALS = Object.keys(SHAPE_GOALS)
 

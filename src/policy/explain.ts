@@ -48,7 +48,7 @@ export function explain(demand: Demand, placements: readonly Placement[] | undef
 
 /**
  * When it starts, by the learned times: each copy in its way has served its turn or run out of jobs, and then its model is loaded. What
- * comes meanwhile is not known, so this is an estimate: estimates.test.ts has how far off it is.
+ * comes meanwhile is not known, so this is an estimate: bench/policy/estimates.test.ts has how far off it is.
  */
 function estimateOf({ times, model }: Demand, { victims, until }: Placement, terms: Terms): number | null {
   if (until === null) return null

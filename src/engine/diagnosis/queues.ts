@@ -6,7 +6,7 @@ import type { WaitObstacle } from '../../model/wait-obstacle.ts'
 import { lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
 import { viewBudgets } from '../views/budget-view.ts'
 import { type Finding, ok } from './finding.ts'
-import { isTold } from './told.ts'
+import { isReported } from './reported-obstacle.ts'
 
 /** What waits, and what it waits for, unless that was told. */
 export async function checkQueues({
@@ -20,7 +20,7 @@ export async function checkQueues({
   if (waiting.length === 0) return [ok('queues', 'nothing waits')]
   const said = await askPolicy(db, waiting)
   const untold = waiting.filter(
-    ({ obstacle, lane, task }) => obstacle === null || !isTold(told, { obstacle, lane, task }),
+    ({ obstacle, lane, task }) => obstacle === null || !isReported(told, { obstacle, lane, task }),
   )
   return untold.map(({ classId, lane, task, depth, oldestAt, waitedMs, obstacle, reason: seen }) => {
     const reason = said.get(classId) ?? seen

@@ -1,7 +1,7 @@
-import { plan } from '../plan.ts'
-import { pictureOf, sluicePolicy } from './policies/sluice.ts'
-import { type SimPolicy, simulate } from './simulate.ts'
-import type { SimJob, Workload } from './workload.ts'
+import { plan } from '../../src/policy/plan.ts'
+import { pictureOf, sluicePolicy } from '../../src/policy/sim/policies/sluice.ts'
+import { type SimPolicy, simulate } from '../../src/policy/sim/simulate.ts'
+import type { SimJob, Workload } from '../../src/policy/sim/workload.ts'
 
 /** A start that the policy estimated while a job was at the head of its queue, and when it really started. */
 export interface Estimate {

@@ -1,4 +1,4 @@
-import { decide } from '../decide.ts'
+import { decide } from '../../src/fleet/decide.ts'
 import { OFFICE_TRACE, QUIET_TRACE, SPIKY_TRACE } from './day-trace.ts'
 
 export interface SimJob {

@@ -8,16 +8,16 @@ export interface Obstructed {
   readonly task: string
 }
 
-/** Whether what needs attention already names an obstacle, with what to do about it: it is told once. */
-export function isTold(told: readonly Attention[], { obstacle, lane, task }: Obstructed): boolean {
+/** Whether what needs attention already names an obstacle, with what to do about it: findings report it once. */
+export function isReported(reported: readonly Attention[], { obstacle, lane, task }: Obstructed): boolean {
   const has = (rule: string, subject: string) =>
-    told.some((each) => each.rule === rule && each.subject === subject)
+    reported.some((each) => each.rule === rule && each.subject === subject)
   switch (obstacle) {
     case 'lane_paused':
     case 'lane_closed':
       return has('lane_paused', `lane ${lane}`)
     case 'silent':
-      return told.some(({ rule }) => rule === 'worker_silent')
+      return reported.some(({ rule }) => rule === 'worker_silent')
     case 'no_worker':
       return has('task_without_worker', `task ${task}`)
     case 'labels':
@@ -27,7 +27,7 @@ export function isTold(told: readonly Attention[], { obstacle, lane, task }: Obs
     case 'withdrawn':
       return has('task_withdrawn', `task ${task}`)
     case 'crash':
-      return told.some(({ rule }) => rule === 'server_crashed')
+      return reported.some(({ rule }) => rule === 'server_crashed')
     default:
       return false
   }

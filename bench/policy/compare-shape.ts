@@ -1,8 +1,8 @@
-import { generate } from './generate.ts'
-import { type Measures, mean, measure } from './measure.ts'
-import { POLICIES, type PolicyName } from './policies/by-name.ts'
+import { generate } from '../../src/policy/sim/generate.ts'
+import { type Measures, mean, measure } from '../../src/policy/sim/measure.ts'
+import { POLICIES, type PolicyName } from '../../src/policy/sim/policies/by-name.ts'
+import { simulate } from '../../src/policy/sim/simulate.ts'
 import type { Shape } from './shapes.ts'
-import { simulate } from './simulate.ts'
 
 export const SIMPLE_POLICIES = [
   'fifo',

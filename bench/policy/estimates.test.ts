@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { generate } from '../../src/policy/sim/generate.ts'
+import { quantile } from '../../src/policy/sim/measure.ts'
 import { playEstimates } from './estimates.ts'
-import { generate } from './generate.ts'
-import { quantile } from './measure.ts'
 import { randomShape } from './shapes.ts'
 
 test('half of the estimated starts are off by less than 40 s, nine of ten by less than 4 minutes', () => {

@@ -1,7 +1,7 @@
-import { DEFAULT_RULES } from '../plan-input.ts'
-import type { Description, ModelDescription } from './generate.ts'
-import { Seeded } from './seeded.ts'
-import type { Arrival, SimDevice } from './workload.ts'
+import { DEFAULT_RULES } from '../../src/policy/plan-input.ts'
+import type { Description, ModelDescription } from '../../src/policy/sim/generate.ts'
+import { Seeded } from '../../src/policy/sim/seeded.ts'
+import type { Arrival, SimDevice } from '../../src/policy/sim/workload.ts'
 
 /** A kind of workload that the policy is compared on. The same seed gives the same workload. */
 export interface Shape {

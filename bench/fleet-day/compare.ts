@@ -1,4 +1,4 @@
-import { POOL_DEFAULTS } from '../../model/pool.ts'
+import { POOL_DEFAULTS } from '../../src/model/pool.ts'
 import { type Day, type DayResult, type FleetPlan, playDay } from './day.ts'
 
 /** A pool as it is without a word of its operator. */
