@@ -28,7 +28,7 @@ const MAY_IMPORT = {
   duties: ['.', 'model', 'db', 'store', 'engine'],
   worker: ['.', 'model'],
   // The only place where a worker meets the engine: behind the contract in worker/job-source.ts.
-  'worker/sources': ['.', 'model', 'worker', 'db', 'engine', 'api'],
+  'worker/sources': ['.', 'model', 'worker', 'db', 'store', 'engine', 'api'],
   // Who starts workers, and when. Provisioners know nothing of the database.
   fleet: ['.', 'model', 'db', 'store', 'engine', 'fleet/provisioners'],
   'fleet/provisioners': ['.', 'model', 'fleet'],
@@ -36,7 +36,9 @@ const MAY_IMPORT = {
   api: ['.', 'model'],
   client: ['.', 'model', 'api'],
   app: ['.', 'model', 'workflow', 'config', 'db', 'store', 'engine', 'duties', 'worker', 'fleet', 'api'],
-  server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app'],
+  server: ['.', 'model', 'workflow', 'api', 'db', 'engine', 'app', 'server/remote'],
+  // Does for workers without a database what worker/sources does for the others.
+  'server/remote': ['.', 'model', 'workflow', 'api', 'db', 'store', 'engine', 'app', 'server'],
   cli: [
     '.',
     'model',

@@ -1,9 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import type { LoadedConfig } from '../config/load-config.ts'
-import type { Database, Queryable } from '../db/database.ts'
-import { Listener } from '../db/listener.ts'
-import { withRetries } from '../db/with-retries.ts'
-import type { Log } from '../engine/log.ts'
+import type { Queryable } from '../db/database.ts'
 import type { AdmissionChange } from '../engine/operate/admission.ts'
 import { getAdmission, settleAdmission } from '../engine/operate/admission.ts'
 import type { OperatorBudget, OperatorBudgetChange } from '../engine/operate/budget-control.ts'
@@ -17,9 +12,6 @@ import type { WindowChange } from '../engine/operate/window-control.ts'
 import * as schedules from '../engine/schedules/schedules.ts'
 import { followLogs } from '../engine/streams/follow-logs.ts'
 import { TreeWatch } from '../engine/streams/tree-watch.ts'
-import { AdmissionGate } from '../engine/submit/admission-gate.ts'
-import { ResultWaiter } from '../engine/submit/result-waiter.ts'
-import { type Submission, type SubmissionAuthor, Submitter } from '../engine/submit/submitter.ts'
 import { type BudgetsView, type BudgetView, viewBudget, viewBudgets } from '../engine/views/budget-view.ts'
 import { type ErrorGroups, readErrorGroups } from '../engine/views/error-groups.ts'
 import { type Explanation, explain } from '../engine/views/explain.ts'
@@ -36,7 +28,6 @@ import type { JobState } from '../model/job.ts'
 import { checkJobId } from '../model/job-id.ts'
 import type { Jsonified } from '../model/jsonified.ts'
 import type { ScheduleOptions } from '../model/schedule.ts'
-import type { Settings } from '../model/settings.ts'
 import type { JobView } from '../store/find-jobs.ts'
 import { type AttemptView, listAttempts } from '../store/list-attempts.ts'
 import type { Firing } from '../store/list-firings.ts'
@@ -48,83 +39,23 @@ import type { StoredLogLine } from '../store/read-logs.ts'
 import { lookAtQueues, type QueueSample } from '../store/sample-queues.ts'
 import { traceSubmit } from '../tracing.ts'
 import { parseInput } from '../worker/inline.ts'
-import type { AnyTask, Task } from '../worker/task.ts'
+import type { Task } from '../worker/task.ts'
 import type { Workflow } from '../workflow/define/runnable.ts'
 import { AccessControl } from './access-control.ts'
 import { AuditedChanges } from './audited-changes.ts'
 import { JobHandle } from './job-handle.ts'
 import { OperatorChanges } from './operator-changes.ts'
-import { ProcessRunner } from './process-runner.ts'
+import { type Services, taskName } from './services.ts'
 import type { WorkOptions } from './start-worker.ts'
 import {
   type BulkOptions,
   OPTIONS_OF_SUBMIT,
   optionsOfEach,
-  ownerOf,
   type SubmitOptions,
-  toSubmission,
   traced,
 } from './submission.ts'
 import { submitInParts } from './submit-in-parts.ts'
-import type { TaskSet } from './task-set.ts'
 import { type TransactionLike, toQueryable } from './transaction.ts'
-import { withUses } from './with-uses.ts'
-import type { WorkflowSet } from './workflow-set.ts'
-
-/**
- * What the HTTP server needs, beside the methods of `Sluice`.
- *
- * @internal
- */
-export interface Services {
-  /**
-   * Reports that jobs have ended, because code in this process may be awaiting them. `dueInMs` is the delay until the
-   * first retry.
-   */
-  noteEnded(dueInMs: number | null): void
-  readonly db: Database
-  /**
-   * Runs single statements, repeats them where that is safe, and fails with a `SluiceError`. Errors do not name the
-   * database.
-   */
-  readonly calls: Queryable
-  readonly listener: Listener
-  readonly submitter: Submitter
-  /** Remembers recent rejections, so that the database is not asked again. */
-  readonly gate: AdmissionGate
-  readonly tasks: TaskSet
-  readonly workflows: WorkflowSet
-  readonly settings: Settings
-  readonly heartbeatMs: number
-  /** The author recorded for changes that this process makes itself. */
-  readonly actor: string
-  /** Validates one submission; `by` is its author. Asynchronous only if the task has a schema. */
-  toSubmission(
-    task: string,
-    input: unknown,
-    options: SubmitOptions,
-    by: string,
-  ): Submission | Promise<Submission>
-}
-
-export interface AppParts {
-  readonly db: Database
-  readonly tasks: TaskSet
-  readonly workflows: WorkflowSet
-  readonly settings: Settings
-  readonly heartbeatMs: number
-  readonly config: LoadedConfig | undefined
-  readonly log: Log
-  /** The owner of the jobs that this program submits, and the author of its changes. */
-  readonly actor: string
-  /** Why this program makes changes, for the audit log. */
-  readonly reason: string | undefined
-  /** The environment with which a child process finds the database. */
-  readonly environment?: Readonly<Record<string, string>>
-  /** Folders of the embedded database, which programs of other users must not be able to enter. */
-  readonly closedFolders?: readonly string[]
-  readonly onClose: () => Promise<void>
-}
 
 export interface ErrorGroupOptions {
   /** Only failures since then. */
@@ -144,79 +75,41 @@ export type ManyDone = Omit<BulkAnswer, 'next'>
 
 /** A connection to Sluice: submits jobs, awaits them, runs them, and operates the system. Created by `sluice()`. */
 export class Sluice {
-  readonly #parts: AppParts
+  readonly #services: Services
   readonly #calls: Queryable
-  readonly #listener: Listener
-  readonly #submitter: Submitter
-  readonly #waiter: ResultWaiter
-  readonly #work: ProcessRunner
-  #closing: Promise<void> | undefined
-  readonly #gate: AdmissionGate
   readonly #changes: OperatorChanges
   readonly #audited: AuditedChanges
-  /** One object, so that submissions which are stored together share an audit entry. */
-  readonly #author: SubmissionAuthor
-  #services: Services | undefined
+  #closing: Promise<void> | undefined
   #access: AccessControl | undefined
 
   /** @internal */
-  constructor(parts: AppParts) {
-    this.#parts = parts
-    this.#calls = withRetries(parts.db)
-    this.#gate = new AdmissionGate(this.#calls, parts.log)
-    this.#changes = new OperatorChanges(parts.db, parts.actor, parts.reason)
-    this.#audited = new AuditedChanges(parts.db, parts.actor, parts.reason)
-    this.#author = { actor: parts.actor, reason: parts.reason }
-    this.#listener = new Listener(parts.db.url)
-    this.#submitter = new Submitter(parts.db, () => this.#work.noteSubmitted())
-    this.#waiter = new ResultWaiter(parts.db, this.#listener, randomUUID())
-    const { db, tasks, settings, heartbeatMs, log } = parts
-    this.#work = new ProcessRunner({
-      db,
-      listener: this.#listener,
-      tasks: tasks.byName,
-      settings,
-      heartbeatMs,
-      log,
-      closedFolders: parts.closedFolders ?? [],
-      onEnded: () => this.#waiter.nudge(),
-    })
+  constructor(services: Services) {
+    const { db, actor, reason } = services.parts
+    this.#services = services
+    this.#calls = services.namingCalls
+    this.#changes = new OperatorChanges(db, actor, reason)
+    this.#audited = new AuditedChanges(db, actor, reason)
   }
 
-  /** @internal */
+  /** What the server of this process works with. @internal */
   get services(): Services {
-    const { db, tasks, workflows, settings, heartbeatMs, actor } = this.#parts
-    this.#services ??= {
-      gate: this.#gate,
-      db,
-      calls: { run: this.#calls.run, snapshot: this.#calls.snapshot! },
-      listener: this.#listener,
-      submitter: this.#submitter,
-      tasks,
-      workflows,
-      settings,
-      heartbeatMs,
-      actor,
-      toSubmission: (task, input, options, by) => this.#toSubmission(task, input, options, by),
-      noteEnded: (dueInMs) => this.#work.noteEnded(dueInMs),
-    }
     return this.#services
   }
 
   /** API keys, roles and the audit. */
   get access(): AccessControl {
-    this.#access ??= new AccessControl(this.#parts.db, this.#parts.actor, this.#parts.reason)
+    this.#access ??= new AccessControl(this.#services.db, this.#services.actor, this.#services.parts.reason)
     return this.#access
   }
 
   /** Describes the database and its location. */
   get address(): string {
-    return this.#parts.db.address
+    return this.#services.db.address
   }
 
   /** The address of the database, including the embedded one. */
   get databaseUrl(): string {
-    return this.#parts.db.url
+    return this.#services.db.url
   }
 
   /**
@@ -247,13 +140,13 @@ export class Sluice {
     this.#checkOpen()
     checkOptions(options, OPTIONS_OF_SUBMIT, 'options')
     const { transaction } = options
-    return traceSubmit(nameOf(task), async (kept) => {
-      const submission = traced(await this.#toSubmission(task, input, options), kept)
+    return traceSubmit(taskName(task), async (kept) => {
+      const submission = traced(await this.#services.toSubmission(task, input, options), kept)
       const stored =
         transaction === undefined
-          ? await this.#submitter.submit(submission)
-          : (await this.#submitter.submitIn(toQueryable(transaction), [submission]))[0]!
-      return new JobHandle(stored.id, stored.attached, this.#waiter)
+          ? await this.#services.submitter.submit(submission)
+          : (await this.#services.submitter.submitIn(toQueryable(transaction), [submission]))[0]!
+      return new JobHandle(stored.id, stored.attached, this.#services.waiter)
     })
   }
 
@@ -272,16 +165,18 @@ export class Sluice {
     if (typeof inputs !== 'object' || inputs === null || !(Symbol.iterator in inputs))
       throw invalidArgument('inputs', inputs, 'a list of inputs')
     const tx = options.transaction === undefined ? undefined : toQueryable(options.transaction)
-    return traceSubmit(nameOf(task), (kept) =>
+    return traceSubmit(taskName(task), (kept) =>
       submitInParts(
         inputs,
-        (input, index) => this.#toSubmission(task, input, optionsOf(input, index)),
+        (input, index) => this.#services.toSubmission(task, input, optionsOf(input, index)),
         async (part) => {
           const all = kept === undefined ? part : part.map((each) => traced(each, kept))
           const stored =
-            tx === undefined ? await this.#submitter.submitMany(all) : await this.#submitter.submitIn(tx, all)
+            tx === undefined
+              ? await this.#services.submitter.submitMany(all)
+              : await this.#services.submitter.submitIn(tx, all)
           return stored.map(
-            ({ id, attached }) => new JobHandle<Jsonified<Result>>(id, attached, this.#waiter),
+            ({ id, attached }) => new JobHandle<Jsonified<Result>>(id, attached, this.#services.waiter),
           )
         },
       ),
@@ -290,13 +185,13 @@ export class Sluice {
 
   /** Returns a handle for a job that was submitted earlier, by any program. */
   job<Result = unknown>(id: string): JobHandle<Jsonified<Result>> {
-    return new JobHandle(checkJobId(id), false, this.#waiter)
+    return new JobHandle(checkJobId(id), false, this.#services.waiter)
   }
 
   /** Turns this process into a worker that also performs duties. Resolves when it is ready to take jobs. */
   async work(options: WorkOptions = {}): Promise<void> {
     this.#checkOpen()
-    await this.#work.work(options)
+    await this.#services.runner.work(options)
   }
 
   /**
@@ -304,7 +199,7 @@ export class Sluice {
    * prune. Workers do this, too.
    */
   startDuties(): void {
-    this.#work.startDuties()
+    this.#services.runner.startDuties()
   }
 
   /**
@@ -315,9 +210,9 @@ export class Sluice {
    */
   async provision(): Promise<void> {
     this.#checkOpen()
-    if (this.#parts.settings.pools.size === 0) return
+    if (this.#services.settings.pools.size === 0) return
     const { createFleet } = await import('./create-fleet.ts')
-    this.#work.provision(await createFleet(this.#parts))
+    this.#services.runner.provision(await createFleet(this.#services.parts))
   }
 
   /** Pools, their overflow, and the decisions about it. @throws {SluiceError} `POOL_NOT_FOUND`. */
@@ -349,7 +244,7 @@ export class Sluice {
 
   /** Stops taking jobs and returns those that do not finish in time. The program can still submit. */
   async stopWorking(): Promise<void> {
-    await this.#work.stopWorking()
+    await this.#services.runner.stopWorking()
   }
 
   async getJob(id: string): Promise<JobView> {
@@ -474,7 +369,7 @@ export class Sluice {
   async retry(id: string, options: TreeRetryOptions & { readonly dryRun?: boolean } = {}): Promise<Retried> {
     checkOptions(options, ['failed', 'only', 'from', 'input', 'dryRun'], 'options')
     const { dryRun = false, ...what } = options
-    if (checkFlag(dryRun, 'dryRun')) return planRetry(this.#parts.db, id, what)
+    if (checkFlag(dryRun, 'dryRun')) return planRetry(this.#services.db, id, what)
     return this.#audited.retry(id, what)
   }
 
@@ -627,8 +522,8 @@ export class Sluice {
   /** Submits a schedule's job now, even if the schedule is disabled. Its ticks are not affected. */
   async fireSchedule(name: string): Promise<JobHandle> {
     const { id, attached } = await this.#audited.fireSchedule(name)
-    this.#work.noteSubmitted()
-    return new JobHandle(id, attached, this.#waiter)
+    this.#services.runner.noteSubmitted()
+    return new JobHandle(id, attached, this.#services.waiter)
   }
 
   /** The outcome of a schedule's ticks, newest first. */
@@ -645,14 +540,14 @@ export class Sluice {
   async setAdmission(change: AdmissionChange): Promise<Admission> {
     await this.#changes.setAdmission(change)
     await settleAdmission(this.#calls)
-    this.#gate.forget()
+    this.#services.gate.forget()
     return getAdmission(this.#calls)
   }
 
   async resetAdmission(): Promise<Admission> {
     await this.#changes.resetAdmission()
     await settleAdmission(this.#calls)
-    this.#gate.forget()
+    this.#services.gate.forget()
     return getAdmission(this.#calls)
   }
 
@@ -698,75 +593,27 @@ export class Sluice {
    */
   close(options: { readonly now?: boolean } = {}): Promise<void> {
     checkOptions(options, ['now'], 'options')
-    this.#closing ??= this.#close()
-    if (options.now === true) this.#work.hurry()
+    this.#closing ??= this.#services.close()
+    if (options.now === true) this.#services.runner.hurry()
     return this.#closing
-  }
-
-  async #close(): Promise<void> {
-    await this.#work.stop()
-    this.#waiter.close()
-    await this.#listener.stop()
-    await this.#parts.db.close()
-    await this.#parts.onClose()
   }
 
   async #actOnMany(action: BulkAction, filter: JobCriteria, dryRun = false): Promise<ManyDone> {
     const options = { dryRun: checkFlag(dryRun, 'dryRun'), withinMs: Number.POSITIVE_INFINITY }
-    const author = { name: this.#parts.actor, reason: this.#parts.reason }
-    const done = await actInBulk(this.#parts.db, this.#calls, action, filter, author, options)
+    const author = { name: this.#services.actor, reason: this.#services.parts.reason }
+    const done = await actInBulk(this.#services.db, this.#calls, action, filter, author, options)
     const { next: _, ...rest } = done
     return rest
   }
 
   /** Validates the input with the schema of the schedule's task, if this program has the task. */
   async #checkInput({ task, input }: ScheduleOptions): Promise<void> {
-    const known = typeof task === 'string' ? this.#parts.tasks.byName.get(task) : undefined
+    const known = typeof task === 'string' ? this.#services.tasks.byName.get(task) : undefined
     if (known?.schema !== undefined) await parseInput(known, input ?? null)
-  }
-
-  /**
-   * Validates an input with the task's schema, if it has one. Synchronous if it does not, because bulk submission is
-   * hot.
-   */
-  #toSubmission(
-    task: string | { readonly name: string },
-    input: unknown,
-    options: SubmitOptions,
-    by?: string,
-  ): Submission | Promise<Submission> {
-    const name = nameOf(task)
-    const { workflows, actor } = this.#parts
-    const owner = by ?? ownerOf(options) ?? actor
-    // A server passes the owner of each submission.
-    const author = by === undefined ? this.#author : undefined
-    if (workflows.names.has(name) || isWorkflow(task))
-      return { ...toSubmission(name, input, options, owner, author), workflow: true }
-    const known =
-      this.#parts.tasks.byName.get(name) ?? (typeof task === 'string' ? undefined : (task as AnyTask))
-    if (known?.schema === undefined) return withUses(toSubmission(name, input, options, owner, author), known)
-    return parseInput(known, input).then(() =>
-      withUses(toSubmission(name, input, options, owner, author), known),
-    )
   }
 
   #checkOpen(): void {
     if (this.#closing !== undefined)
       throw new SluiceError('CLOSED', 'this program has closed its connection to Sluice')
   }
-}
-
-function nameOf(task: unknown): string {
-  if (typeof task === 'string') return task
-  if (typeof task === 'object' && task !== null && 'name' in task && typeof task.name === 'string')
-    return task.name
-  throw invalidArgument(
-    'task',
-    task,
-    'a task made with task(), a workflow made with workflow(), or the name of one',
-  )
-}
-
-function isWorkflow(task: unknown): boolean {
-  return typeof task === 'object' && task !== null && 'definition' in task
 }

@@ -36,6 +36,7 @@ import { Sluice } from './app.ts'
 import { checkPerJob } from './check-uses.ts'
 import { findMisplaced } from './misplaced-tasks.ts'
 import { publish } from './publish.ts'
+import { Services } from './services.ts'
 import { TaskSet } from './task-set.ts'
 import { findTasksOfOtherPrograms, formatElsewhere } from './tasks-of-other-programs.ts'
 import { warnOfVariables } from './warn-of-variables.ts'
@@ -121,9 +122,9 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
     tasks,
   )
   const schedules = schedulesOf(options)
-  const place = await findDatabase(options)
+  const found = await findDatabase(options)
   try {
-    const db = await prepare(place.url, options, log)
+    const db = await prepare(found.url, options, log)
     try {
       const actor = toStorableText(options.actor ?? userAndHost(), 200)
       const calls = withRetries(db)
@@ -135,7 +136,7 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
         await declareSchedules(calls, schedules, actor, log)
         await warnOfUnknownTasks(calls, options.config, tasks, workflows, log)
       }
-      return new Sluice({
+      const services = new Services({
         db,
         tasks,
         workflows,
@@ -145,16 +146,17 @@ export async function openSluice(options: SluiceOptions, others?: boolean): Prom
         log,
         actor,
         reason: options.reason,
-        environment: place.environment,
-        closedFolders: place.folders,
-        onClose: place.release,
+        environment: found.environment,
+        closedFolders: found.folders,
+        onClose: found.release,
       })
+      return new Sluice(services)
     } catch (error) {
       await db.close()
       throw error
     }
   } catch (error) {
-    await place.release()
+    await found.release()
     throw error
   }
 }

@@ -8,7 +8,8 @@ import type {
   RouteOptions,
 } from 'fastify'
 import type { Logger } from 'pino'
-import type { Services, Sluice } from '../app/app.ts'
+import type { Sluice } from '../app/app.ts'
+import type { Services } from '../app/services.ts'
 import type { Caller } from '../engine/access/caller.ts'
 import type { Permission } from '../model/permissions.ts'
 import type { ServerConnections } from './limits/connections.ts'

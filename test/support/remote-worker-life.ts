@@ -5,26 +5,25 @@ import { transactWithRetries, withRetries } from '../../src/db/with-retries.ts'
 import { WorkerSession } from '../../src/engine/dispatch/worker-session.ts'
 import {
   appendRemoteLogs,
-  beat,
-  beatTogether,
   closeRemoteWorker,
   findRemoteWorkers,
-  loadOrders,
   loadRemoteCheckpoint,
   loadRemoteStep,
-  loadStale,
   registerRemoteWorkers,
   reportBroken,
   reportWithdrawn,
-  restoreTask,
-  resyncWorkers,
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
-  shareProcesses,
 } from '../../src/engine/leases/remote-workers.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import type { Assignment, EndedAttempt } from '../../src/model/assignment.ts'
+import { beat, beatTogether } from '../../src/store/beat.ts'
+import { loadOrders } from '../../src/store/load-orders.ts'
+import { loadStale } from '../../src/store/load-stale.ts'
+import { resyncWorkers } from '../../src/store/resync-worker.ts'
+import { shareProcesses } from '../../src/store/share-processes.ts'
+import { restoreTask } from '../../src/store/withdraw-task.ts'
 import { repeated } from './persistent-caller.ts'
 
 const KEY = '1'

@@ -2,9 +2,10 @@ import type { Queryable, RawQueryable } from '../../src/db/database.ts'
 import type { FillOrder } from '../../src/engine/dispatch/fill-order.ts'
 import { WorkerSession } from '../../src/engine/dispatch/worker-session.ts'
 import type { Log } from '../../src/engine/log.ts'
-import { endWorker, registerWorker } from '../../src/engine/operate/worker-control.ts'
 import type { CycleAnswer, EndedAttempt, Prefetch } from '../../src/model/assignment.ts'
 import type { WorkerIdentity } from '../../src/model/worker-identity.ts'
+import { endWorker } from '../../src/store/end-worker.ts'
+import { registerWorker } from '../../src/store/register-worker.ts'
 
 const SILENT: Log = { debug() {}, info() {}, warn() {}, error() {} }
 

@@ -23,18 +23,6 @@ import { passOver, withdraw, workerEnded } from '../operate/worker-control.ts'
 import { checkpointTooLarge, type NamedLease, stepsFull, underLease } from './check-lease.ts'
 import { compareTasks, type TaskDifference } from './compare-tasks.ts'
 
-export { type Beat, beat, beatTogether } from '../../store/beat.ts'
-export { handBack } from '../../store/hand-back.ts'
-export { loadOrders, type Orders } from '../../store/load-orders.ts'
-export { loadStale } from '../../store/load-stale.ts'
-export type { StoredWorker } from '../../store/load-workers.ts'
-export { type DoneJobs, noteDone } from '../../store/note-done.ts'
-export { noteLateEndings } from '../../store/note-late-endings.ts'
-export { reportDevices } from '../../store/report-devices.ts'
-export { type Resynced, resyncWorkers } from '../../store/resync-worker.ts'
-export { shareProcesses } from '../../store/share-processes.ts'
-export { restoreTask } from '../../store/withdraw-task.ts'
-
 /** Room for the note that a worker leaves at the end of a line it has cut itself. */
 const CUT_NOTE = 64
 

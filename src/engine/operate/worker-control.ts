@@ -11,14 +11,6 @@ import { retireWorker } from '../../store/retire-worker.ts'
 import { stopWorker } from '../../store/stop-worker.ts'
 import { withdrawTask } from '../../store/withdraw-task.ts'
 
-export type { Beat } from '../../store/beat.ts'
-export { endWorker } from '../../store/end-worker.ts'
-export { noteDone } from '../../store/note-done.ts'
-export { registerWorker } from '../../store/register-worker.ts'
-export { reportDevices } from '../../store/report-devices.ts'
-export { shareProcesses } from '../../store/share-processes.ts'
-export { restoreTask } from '../../store/withdraw-task.ts'
-
 /** Stands for workers of any name. */
 const ANY = '*'
 

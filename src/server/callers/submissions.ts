@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Services } from '../../app/app.ts'
+import type { Services } from '../../app/services.ts'
 import { type SubmitOptions, traced } from '../../app/submission.ts'
 import type { Submission, SubmissionAuthor } from '../../engine/submit/submitter.ts'
 import { type TraceHeaders, traceOfRequest } from '../../tracing.ts'

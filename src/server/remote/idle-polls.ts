@@ -1,7 +1,7 @@
 import type { HintTopic, Listener } from '../../db/listener.ts'
-import type { Orders } from '../../engine/leases/remote-workers.ts'
 import type { Log } from '../../engine/log.ts'
 import { messageOf } from '../../errors.ts'
+import type { Orders } from '../../store/load-orders.ts'
 import type { IdlePoll } from './idle-poll.ts'
 import { PollGroup } from './poll-group.ts'
 import type { RemoteAnswer } from './prefetch.ts'

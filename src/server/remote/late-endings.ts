@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
 import type { Queryable } from '../../db/database.ts'
-import { noteLateEndings } from '../../engine/leases/remote-workers.ts'
 import { messageOf } from '../../errors.ts'
 import type { JobAttempt } from '../../model/assignment.ts'
+import { noteLateEndings } from '../../store/note-late-endings.ts'
 
 /** Attempts that are remembered, so that the same refusal is told once however often it is sent. */
 const REMEMBERED = 10_000

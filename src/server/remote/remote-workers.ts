@@ -2,25 +2,13 @@ import type { Database, Queryable, Row, Statement } from '../../db/database.ts'
 import { transactWithRetries, withRetries } from '../../db/with-retries.ts'
 import type { Caller } from '../../engine/access/caller.ts'
 import {
-  type Beat,
-  beat,
-  beatTogether,
   checkKey,
   checkRegistration,
   closeRemoteWorker,
-  type DoneJobs,
   findEndedWorker,
   findRemoteWorkers,
-  handBack,
-  loadOrders,
-  loadStale,
-  noteDone,
   type RegisteredWorker,
-  type Resynced,
   registerRemoteWorkers,
-  reportDevices,
-  resyncWorkers,
-  type StoredWorker,
 } from '../../engine/leases/remote-workers.ts'
 import { leaveIfDue, workerEnded } from '../../engine/operate/worker-control.ts'
 import { hasCode, messageOf } from '../../errors.ts'
@@ -30,6 +18,16 @@ import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
+import { type Beat, beat, beatTogether } from '../../store/beat.ts'
+import { handBack } from '../../store/hand-back.ts'
+import { loadOrders } from '../../store/load-orders.ts'
+import { loadStale } from '../../store/load-stale.ts'
+import type { StoredWorker } from '../../store/load-workers.ts'
+import { type DoneJobs, noteDone } from '../../store/note-done.ts'
+import { reportDevices } from '../../store/report-devices.ts'
+import { type Resynced, resyncWorkers } from '../../store/resync-worker.ts'
+import { shareProcesses } from '../../store/share-processes.ts'
+import { restoreTask } from '../../store/withdraw-task.ts'
 import type { ServerParts } from '../parts.ts'
 import { Batcher } from './batcher.ts'
 import { IdlePolls } from './idle-polls.ts'
@@ -255,6 +253,26 @@ export class RemoteWorkers {
     const worker = await this.get(id, key)
     const { epoch, newestClaim } = readSeen(seen)
     await worker.handBack(() => handBack(this.#parts.services.calls, id, jobs, BigInt(newestClaim), epoch))
+  }
+
+  /**
+   * How many processes of the cores of its host a worker may have, which holds `held` of them.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`
+   */
+  async shareProcesses(id: string, key: WorkerKey, held: number): Promise<number> {
+    await this.get(id, key)
+    return (await shareProcesses(this.#parts.services.calls, id, held)) ?? 0
+  }
+
+  /**
+   * Gives a worker jobs again of a task that it had withdrawn.
+   *
+   * @throws {SluiceError} `WORKER_NOT_FOUND`, `FORBIDDEN`
+   */
+  async restoreTask(id: string, key: WorkerKey, task: string): Promise<void> {
+    await this.get(id, key)
+    await restoreTask(this.#parts.services.calls, id, task)
   }
 
   async close(id: string, key: WorkerKey, why: string): Promise<void> {

@@ -8,7 +8,7 @@ import {
   SubmittedBody,
   type SubmittedBody as SubmittedJson,
 } from '../../api/jobs.ts'
-import type { Services } from '../../app/app.ts'
+import type { Services } from '../../app/services.ts'
 import type { SubmitOptions } from '../../app/submission.ts'
 import { NameKinds } from '../../engine/operate/name-kinds.ts'
 import type { Submission, SubmissionAuthor } from '../../engine/submit/submitter.ts'

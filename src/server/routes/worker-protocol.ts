@@ -36,11 +36,9 @@ import {
   loadRemoteStep,
   reportBroken,
   reportWithdrawn,
-  restoreTask,
   saveRemoteCheckpoint,
   saveRemoteProgress,
   saveRemoteStep,
-  shareProcesses,
 } from '../../engine/leases/remote-workers.ts'
 import { SluiceError } from '../../errors.ts'
 import { firstDue } from '../../model/assignment.ts'
@@ -217,8 +215,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      await workers.get(params.id, caller)
-      return { size: (await shareProcesses(services.calls, params.id, body.held)) ?? 0 }
+      return { size: await workers.shareProcesses(params.id, caller, body.held) }
     },
   )
 
@@ -277,8 +274,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       },
     },
     async ({ params, caller, body }) => {
-      await workers.get(params.id, caller)
-      await restoreTask(services.calls, params.id, body.task)
+      await workers.restoreTask(params.id, caller, body.task)
       return { done: true }
     },
   )

@@ -9,24 +9,20 @@ import { databaseBeats, Heartbeat } from '../../engine/leases/heartbeat.ts'
 import { noteLateWrites } from '../../engine/leases/late-writes.ts'
 import { Recorder } from '../../engine/leases/recorder.ts'
 import type { Log } from '../../engine/log.ts'
-import {
-  type Beat,
-  endWorker,
-  leaveIfDue,
-  noteDone,
-  passOver,
-  registerWorker,
-  reportDevices,
-  restoreTask,
-  shareProcesses,
-  withdraw,
-} from '../../engine/operate/worker-control.ts'
+import { leaveIfDue, passOver, withdraw } from '../../engine/operate/worker-control.ts'
 import { messageOf } from '../../errors.ts'
 import { AssignedCells } from '../../model/assigned-cells.ts'
 import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignment.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { CYCLE_TIMEOUT_MS, RETURN_IDLE_SLOTS_AFTER_MS } from '../../model/limits.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
+import type { Beat } from '../../store/beat.ts'
+import { endWorker } from '../../store/end-worker.ts'
+import { noteDone } from '../../store/note-done.ts'
+import { registerWorker } from '../../store/register-worker.ts'
+import { reportDevices } from '../../store/report-devices.ts'
+import { shareProcesses } from '../../store/share-processes.ts'
+import { restoreTask } from '../../store/withdraw-task.ts'
 import type { AttemptServices } from '../attempt.ts'
 import type { JobSource, SourceEvents, SourceRequest } from '../job-source.ts'
 
