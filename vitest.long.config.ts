@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { TimeReporter } from './test/support/time-reporter.ts'
 
 // Runs of minutes: `npm run test:long`. One file at a time, so that they do not take each other's cores.
 export default defineConfig({
@@ -9,5 +10,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: 'forks',
     maxWorkers: 1,
+    reporters: ['default', new TimeReporter()],
   },
 })

@@ -1,9 +1,10 @@
-// The dashboard on a large system, in a real Chromium: how long each screen takes until it can be used, how long the page is
-// busy at a time while jobs change, and whether its memory stays as it is.
+// Measures the dashboard on a large system, in a real Chromium: how long each screen takes until it can be used, how long the page is
+// busy at a time while jobs change, and whether its memory stays flat. Prints one table; exits with 1 if a goal was missed.
+//
 //   npm run build && node bench/dashboard.mjs [--jobs 1000000] [--items 100000] [--workers 200] [--rate 10000] [--minutes 10]
 //                                             [--only screens|memory] [--screens now,jobs] [--nice 10]
-// --nice: server, database and workers yield to the browser by so much, as it usually has a machine of its own.
-// Prints one table; exits with 1 when a goal was missed.
+//
+// --nice lowers the priority of server, database and workers, because a browser usually has a machine of its own.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,7 @@
-// What a pool costs on simulated days: as it is by default, and beside plans whose idle timeout is chosen when the day is over
-// so that jobs wait as little. Usage: node bench/fleet-day.mjs
+// Simulates days of a pool: its cost by default, and beside plans whose idle timeout is chosen when the day is over so that jobs wait
+// as little.
+//
+//   node bench/fleet-day.mjs
 import { createJiti } from 'jiti'
 
 const jiti = createJiti(import.meta.url)

@@ -1,5 +1,7 @@
-// Entry of `npm run bench`. Runs on the Node that is there, with nothing installed: it installs the
-// peers under bench/node_modules and hands over to the driver on the Node those peers need.
+// Runs the benchmark: installs the peers under bench/node_modules, and starts the driver on the Node that those peers need. It needs
+// no installed packages itself. README.md explains the options.
+//
+//   npm run bench -- [--only NAME,...] [--systems NAME,...] [--table] [--before FOLDER] [--sustained] [--quick] [--scale N] [--list]
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'

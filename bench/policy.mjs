@@ -1,6 +1,7 @@
-// The budget policy by itself: how long a decision takes, and its goals over a thousand simulated workloads.
-// Usage: npm run build && node bench/policy.mjs [--seeds 1000] [--only decision|burst|steady|hot]
-//        npm run build && node bench/policy.mjs --shapes [--seeds 3] [--random 200] [--first 100000]
+// Measures the budget policy alone: the time of a decision, and its goals over simulated workloads.
+//
+//   npm run build && node bench/policy.mjs [--seeds 1000] [--only decision|burst|steady|hot]
+//   npm run build && node bench/policy.mjs --shapes [--seeds 3] [--random 200] [--first 100000] [--only NAME]
 import { parseArgs } from 'node:util'
 import { plan } from '../dist/policy/plan.js'
 import { DEFAULT_RULES } from '../dist/policy/plan-input.js'

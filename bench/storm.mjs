@@ -1,9 +1,12 @@
-// How responsive a server stays when 500 workers register within a second, and when all of them come back after a restart.
-// Run after `npm run build`: node bench/storm.mjs [workers] [repetitions]. SLUICE_STORM_PROFILE=folder keeps a CPU profile of each
-// server; the first one then ends in an orderly way, since one that is killed leaves no profile.
+// Measures how responsive a server stays when 500 workers register within a second, and when all of them come back after a restart.
 //
-// A worker that registers then polls for jobs and sends a heartbeat; one that comes back polls and sends a heartbeat. Who looks at
-// the server is a process of its own: with 500 sockets in one event loop it would measure itself.
+//   npm run build && node bench/storm.mjs [WORKERS] [REPETITIONS]
+//
+// SLUICE_STORM_PROFILE=FOLDER writes a CPU profile of each server. The first server then stops in an orderly way, because a killed one
+// leaves no profile.
+//
+// A worker that registers then polls for jobs and sends a heartbeat; one that comes back polls and sends a heartbeat. A separate process
+// sends requests to the server: with 500 sockets in its event loop, it would measure itself.
 import { fork, spawn } from 'node:child_process'
 import { once, setMaxListeners } from 'node:events'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

@@ -1,5 +1,7 @@
-// Runs the behaviour suite behind PgBouncer in transaction mode, as a role that owns its databases and has no other
-// rights. Needs Debian's package pgbouncer; tries to install it, and is skipped with a reason where that cannot be.
+// Runs tests behind PgBouncer in transaction mode, as a role that owns its databases and has no other rights. Needs Debian's package
+// pgbouncer. It tries to install it, and otherwise skips the tests and says why. Part of `npm run test:long`.
+//
+//   node test/long/behind-pgbouncer.mjs [FILE...]    test/behaviour unless given
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

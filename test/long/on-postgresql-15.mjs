@@ -1,6 +1,9 @@
-// Runs tests on PostgreSQL 15, the oldest that is supported, with Debian's defaults: JIT is on there, and the embedded server has
-// none. Without arguments all of behaviour, HTTP and crash; with --short what `npm test` runs; else the files that are named. Needs the
-// server's programs where Debian's package postgresql-15 puts them, and tries to install it.
+// Runs tests on PostgreSQL 15, the oldest supported version, with Debian's defaults, which include JIT; the embedded server has none. Needs
+// Debian's package postgresql-15, and tries to install it.
+//
+//   node test/long/on-postgresql-15.mjs             test/behaviour, test/http and test/crash
+//   node test/long/on-postgresql-15.mjs --short     a few files; part of `npm test`
+//   node test/long/on-postgresql-15.mjs FILE...     these files, or options of Vitest
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
