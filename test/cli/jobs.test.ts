@@ -409,10 +409,10 @@ describe.each(WAYS)('over %s', (way) => {
       expect(shown).not.toContain('approved by')
     })
 
-    test('retry puts a finished one back in line, rm deletes it', async () => {
+    test('retry puts a finished one back in the queue, rm deletes it', async () => {
       const id = await submit('broken')
       await inState(id, 'failed')
-      expect((await cli.run(['retry', id])).stdout).toBe(`job ${id}: back in line\n`)
+      expect((await cli.run(['retry', id])).stdout).toBe(`job ${id}: queued again\n`)
       await until(async () => (await row(id)).attempt === 2, 'the second attempt')
       await inState(id, 'failed')
       expect(await cli.json('rm', id)).toEqual([{ id, deleted: true }])

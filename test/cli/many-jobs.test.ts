@@ -120,10 +120,10 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     expect((await run('errors', '--task', 'fine')).stdout).toMatch(/^no failed jobs in /)
 
     const dry = await run('retry', '--group', group!, '--dry-run')
-    expect([dry.code, dry.stdout]).toEqual([0, expect.stringContaining('2 jobs would be back in line')])
+    expect([dry.code, dry.stdout]).toEqual([0, expect.stringContaining('2 jobs would be queued again')])
     expect((await server.app.getJob(steps[0]!)).status).toBe('failed')
     const done = await run('retry', '--group', group!)
-    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('2 jobs back in line')])
+    expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('2 jobs queued again')])
     expect((await server.app.getJob(steps[0]!)).status).not.toBe('failed')
     const wrong = await run('retry', '--group', 'not-a-group')
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('sluice errors')])
@@ -134,7 +134,7 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     await server.app.cancelMany({})
     await server.app.submit(other, 7, { key: 'k' })
     const { code, stdout, stderr } = await run('retry', '--status', 'cancelled')
-    expect([code, stdout]).toEqual([1, '5 jobs back in line\n'])
+    expect([code, stdout]).toEqual([1, '5 jobs queued again\n'])
     expect(stderr).toMatch(new RegExp(`^error: job ${kept.id}: .*its key \\(KEY_CONFLICT\\)\\n$`))
   })
 
@@ -146,7 +146,7 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
       code: 0,
       stderr: '',
       stdout:
-        '2 jobs would be back in line\n' +
+        '2 jobs would be queued again\n' +
         '  workflow pair: 4 jobs would run again in 2 runs\n' +
         '  in all: 4 jobs would run again\n',
     })
@@ -170,7 +170,7 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     const both = await run('retry', bad!, good!)
     expect(both).toMatchObject({
       code: 1,
-      stdout: expect.stringMatching(`^job ${bad}: runs again.*1 job back in line\n$`),
+      stdout: expect.stringMatching(`^job ${bad}: runs again.*1 job queued again\n$`),
     })
     expect(both.stderr).toMatch(
       new RegExp(`error: job ${good} cannot run again: it is completed.*ILLEGAL_TRANSITION`),

@@ -84,7 +84,7 @@ describe.each(WAYS)('over %s', (way) => {
 
       await cli.write('missing', '')
       const { stdout } = await cli.run(['retry', id, '--failed'])
-      expect(stdout).toBe(`job ${id}: runs again: 1 job back in line, 1 step to be decided again\n`)
+      expect(stdout).toBe(`job ${id}: runs again: 1 job queued again, 1 step to be decided again\n`)
       await until(async () => (await cli.json<TreeNode>('tree', id)).status === 'completed', 'it to complete')
       const tree = await cli.json<TreeNode>('tree', id)
       expect(stepOf(tree, 'report')).toMatchObject({ status: 'completed', earlierIds: [expect.any(String)] })

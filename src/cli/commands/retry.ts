@@ -52,7 +52,7 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
   const { failed, from } = options
   checkFlags(options)
   if (isFiltered(ids, options))
-    return manyJobs(world, options, 'back in line', (system, filter, dry) => system.retryMany(filter, dry))
+    return manyJobs(world, options, 'queued again', (system, filter, dry) => system.retryMany(filter, dry))
   const given = options.input === undefined ? {} : { input: await readInput(world, options.input) }
   const what = {
     ...(failed === undefined ? {} : { failed }),
@@ -65,7 +65,7 @@ async function retry(world: World, ids: readonly string[], options: RetryCommand
     const retried = await together.retry(system, id)
     const { root, jobs, superseded } = retried
     const plain = failed === undefined && from === undefined && root === id
-    if (plain) return { words: 'back in line', fields: { status: 'queued' } }
+    if (plain) return { words: 'queued again', fields: { status: 'queued' } }
     return {
       words: retrySummary(id, retried, options),
       fields: { root, jobs, superseded, status: root === id ? 'running' : 'queued' },
@@ -155,7 +155,7 @@ function retrySummary(
   const which = root === id ? 'runs again' : `runs again, with its root, job ${root}`
   const parts = [
     ...(from === undefined ? [] : [`from step ${from} on`]),
-    ...(jobs === 0 ? [] : [`${count(jobs, 'job')} back in line`]),
+    ...(jobs === 0 ? [] : [`${count(jobs, 'job')} queued again`]),
     ...(superseded === 0 ? [] : [`${count(superseded, 'step')} to be decided again`]),
   ]
   return parts.length === 0 ? which : `${which}: ${parts.join(', ')}`
