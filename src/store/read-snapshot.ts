@@ -103,6 +103,8 @@ export interface DeviceSnapshot {
 }
 
 export interface ModelSnapshot {
+  /** When it came into this state. Snapshots of earlier programs do not have it. */
+  readonly since?: number
   readonly model: string
   readonly worker: string
   readonly state: 'loading' | 'loaded' | 'unloading'

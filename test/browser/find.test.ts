@@ -232,4 +232,28 @@ describe.skipIf(noBrowser !== undefined)(`finding things ${noBrowser ?? 'in Chro
     await page.waitForURL(`**/workflows/${id}?step=first`)
     expect(complaints).toEqual([])
   })
+
+  test('what is empty or missing fits a phone of 320 px, with the button that copies its command', {
+    timeout: 240_000,
+  }, async () => {
+    const { page, complaints } = await visit(server.url, { viewport: { width: 320, height: 640 } })
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.goto('/schedules')
+    await page.getByLabel('API key').fill(operator)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('heading', { name: 'Schedules' }).waitFor()
+    for (const [path, shows] of [
+      ['/schedules', 'No schedules yet'],
+      ['/jobs/999999999', 'Job 999999999 not found'],
+      ['/gpu', 'No budgets declared'],
+    ] as const) {
+      await page.goto(path)
+      await page.getByText(shows).waitFor()
+      await complete(page)
+      expect(await page.evaluate('document.documentElement.scrollWidth'), path).toBe(320)
+      const { x, width } = (await page.getByRole('button', { name: 'Copy' }).boundingBox())!
+      expect(x + width, `the right edge of Copy on ${path}`).toBeLessThanOrEqual(320)
+    }
+    expect(complaints).toEqual([])
+  })
 })

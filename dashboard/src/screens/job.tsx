@@ -184,9 +184,11 @@ function Details({ job }: { job: Job }) {
         ['Priority', job.priority],
         ...(job.model === null ? [] : ([['Model', job.model]] as const)),
         ...(job.devices.length === 0 ? [] : ([['Devices', job.devices.join(', ')]] as const)),
-        ...(job.kind === null
-          ? ([['Attempts', `${job.attempt} started, ${job.failures} failed, ${job.losses} lost`]] as const)
-          : []),
+        ...(job.kind === null ? ([['Attempts', `${job.attempt} started`]] as const) : []),
+        // A retry counts failures anew, while starts go on.
+        ...(job.failures + job.losses === 0
+          ? []
+          : ([['Toward the retry limit', `${job.failures} failed, ${job.losses} lost`]] as const)),
         ['Submitted', <Moment key="at" at={job.submittedAt} />],
         ['Submitted by', job.submittedBy ?? '–'],
         ...(job.approvedBy === null

@@ -17,9 +17,30 @@ import { Shell } from './shell.tsx'
 /** Files of a screen come when somebody goes there. Browsers say in words of their own that they did not. */
 const NOT_LOADED = /preload|dynamically imported|importing a module/i
 
+const LOOK_MS = 2000
+/** A screen that cannot be loaded although the server responds is not tried more often. */
+const RELOADS_MS = 30_000
+const RELOADED = 'sluice-reloaded'
+
+/** Loads the page again once the server responds: what a browser could not load once it does not ask for again. */
+function useReloadWhenBack(away: boolean): void {
+  useEffect(() => {
+    if (!away) return
+    const look = async () => {
+      const answer = await fetch('/healthz', { cache: 'no-store' }).catch(() => undefined)
+      if (answer?.ok !== true || Date.now() - Number(sessionStorage.getItem(RELOADED)) < RELOADS_MS) return
+      sessionStorage.setItem(RELOADED, String(Date.now()))
+      location.reload()
+    }
+    const timer = setInterval(() => void look(), LOOK_MS)
+    return () => clearInterval(timer)
+  }, [away])
+}
+
 function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
-  if (!(error instanceof Error && NOT_LOADED.test(error.message)))
-    return <Problem error={error} onRetry={onRetry} />
+  const away = error instanceof Error && NOT_LOADED.test(error.message)
+  useReloadWhenBack(away)
+  if (!away) return <Problem error={error} onRetry={onRetry} />
   return (
     <Problem
       error={
@@ -27,7 +48,6 @@ function Broken({ error, onRetry }: { error: unknown; onRetry: () => void }) {
           'This screen could not be loaded because the server does not respond. It loads once the server is back.',
         )
       }
-      // What a browser could not load once it does not ask for again.
       onRetry={() => location.reload()}
     />
   )

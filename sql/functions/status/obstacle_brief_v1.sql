@@ -7,7 +7,8 @@ return case p_obstacle
   when 'lane_paused' then 'lane paused'
   when 'lane_closed' then 'lane has 0 slots'
   when 'no_worker' then 'no live worker runs ' || (p_details->>'task')
-  when 'labels' then 'no worker has labels ' || (p_details->>'requires')
+  when 'labels' then 'no worker has '
+                     || (select string_agg(r.key || '=' || r.value, ', ' order by r.key) from jsonb_each_text(p_details->'requires') r)
   when 'draining' then 'all workers draining' || case when p_details ? 'broken' and p_details->>'broken' is not null then ' or broken' else '' end
   when 'withdrawn' then 'worker ' || (p_details->'first'->>'worker') || ' cannot start ' || (p_details->>'task')
   when 'lane_full' then (p_details->>'running') || ' of ' || (p_details->>'slots') || ' slots busy'

@@ -14,6 +14,7 @@ language sql stable as $$
    cross join lateral (
      select coalesce(sum(x.amount), 0) as amount, coalesce(jsonb_agg(jsonb_build_object(
               'model', x.model, 'worker', w.name,
+              'since', (extract(epoch from coalesce(x.unloading_at, x.loaded_at, x.claimed_at)) * 1000)::bigint,
               'state', case when x.unloading_at is not null then 'unloading' when x.loaded_at is null then 'loading' else 'loaded' end,
               'running', (select count(*) from sluice.reservations y
                            cross join lateral (select z.worker_id, z.class_id from sluice.running z

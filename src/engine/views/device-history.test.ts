@@ -73,3 +73,16 @@ test('of a long time each point stands for a stretch, with the most that was hel
   ])
   expect(pointsOf(0)).toEqual([])
 })
+
+test('a model that stays while nothing runs, and so nothing is sampled, is one span', () => {
+  const loaded = (since: number) => ({ ...on('a'), since: since * 1000 })
+  const [device] = devicesOver([
+    moment(10, [loaded(4)]),
+    moment(600, [loaded(4)]),
+    moment(900, [loaded(880)]),
+  ])
+  expect(device!.spans.map(({ since, until }) => [since.getTime() / 1000, until.getTime() / 1000])).toEqual([
+    [4, 600],
+    [880, 900],
+  ])
+})

@@ -93,11 +93,13 @@ class DeviceDraft {
     const { held, measuredUsed, running, models } = device
     this.#last = device
     this.#points.push({ at: new Date(at), held, measuredUsed, running })
-    for (const { model, worker, state, running: jobs } of models) {
+    for (const { model, worker, state, running: jobs, since = at } of models) {
       const name = JSON.stringify([model, worker, state])
       let span = this.#open.get(name)
-      if (span === undefined || at - span.until > GAP_MS) {
-        span = { model, worker, state, since: at, until: at, jobs }
+      // While nothing runs, nothing is sampled: a copy that has been in its state all the time has stayed.
+      const stayed = span !== undefined && (since <= span.until || at - span.until <= GAP_MS)
+      if (span === undefined || !stayed) {
+        span = { model, worker, state, since: Math.min(since, at), until: at, jobs }
         this.#open.set(name, span)
         this.#spans.push(span)
       }

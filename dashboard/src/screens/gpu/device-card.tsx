@@ -6,7 +6,7 @@ import { Meter } from '../../parts/meter.tsx'
 import { Note } from '../../parts/notes.tsx'
 import { Ago, Since } from '../../parts/time.tsx'
 import { deviceName } from './device-name.ts'
-import { WHY_WORDS } from './why-words.ts'
+import { WHY_WORDS, withoutTime } from './why-words.ts'
 
 type Device = Budget['devices'][number]
 type Copy = Device['copies'][number]
@@ -80,7 +80,7 @@ export function DeviceCard({ budget, device }: { budget: Budget; device: Device 
             <li key={`${each.task} ${each.model}`} title={each.reason}>
               <strong>{each.model ?? each.task}</strong>{' '}
               <span className="next-why">{WHY_WORDS[each.why]}</span>
-              <p className="soft">{each.reason}</p>
+              <p className="soft">{withoutTime(each.reason)}</p>
             </li>
           ))}
         </ol>

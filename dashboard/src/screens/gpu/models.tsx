@@ -76,7 +76,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     {
       id: 'avoided',
       head: 'Swaps avoided',
-      width: '120px',
+      width: '132px',
       align: 'right',
       has: ({ swapsAvoided }) => swapsAvoided > 0,
       phone: 'below',
@@ -85,7 +85,7 @@ export function Models({ models, budgets }: { models: readonly Model[]; budgets:
     {
       id: 'oom',
       head: 'Out of memory',
-      width: '120px',
+      width: '132px',
       align: 'right',
       has: ({ outOfMemory }) => outOfMemory > 0,
       phone: 'below',

@@ -3,7 +3,7 @@ import { To } from '../../parts/link.tsx'
 import { Empty } from '../../parts/notes.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { Ago, Duration } from '../../parts/time.tsx'
-import { WHY_WORDS } from './why-words.ts'
+import { WHY_WORDS, withoutTime } from './why-words.ts'
 
 type Queue = Budgets['queues'][number]
 
@@ -43,12 +43,12 @@ const COLUMNS: readonly Column<Queue>[] = [
     wrap: true,
     cell: ({ why, reason, until }) => (
       <>
-        <strong>{WHY_WORDS[why]}</strong>: {reason}
+        <strong>{WHY_WORDS[why]}</strong>: {withoutTime(reason)}
         {until !== null && (
           <>
             {' '}
             <span className="soft">
-              (estimated start <Ago at={until} />)
+              (starts <Ago at={until} />)
             </span>
           </>
         )}

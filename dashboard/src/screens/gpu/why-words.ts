@@ -16,3 +16,8 @@ export const WHY_WORDS: Readonly<Record<Why, string>> = {
   'too-big': 'Too large',
   'no-worker': 'No worker',
 }
+
+/** A reason without the moment at its end, which is for programs: people are told how long that is from now. */
+export function withoutTime(reason: string): string {
+  return reason.replace(/; estimated start \d{4}-\S+$/, '')
+}

@@ -23,9 +23,9 @@ export function jobColumns(tab: string, rows: readonly JobSummary[]): readonly C
   return [
     {
       id: 'state',
-      phone: '160px',
+      phone: wide ? '160px' : '128px',
       head: 'State',
-      width: wide ? '164px' : '122px',
+      width: wide ? '164px' : '132px',
       cell: (job) => <StateBadge state={shownState(job)} />,
     },
     {
@@ -43,9 +43,10 @@ export function jobColumns(tab: string, rows: readonly JobSummary[]): readonly C
     {
       id: 'lane',
       head: 'Lane',
-      width: '106px',
+      width: '122px',
       phone: false,
-      cell: ({ lane, kind }) => lane ?? <span className="soft">{kind}</span>,
+      cell: ({ lane, kind }) =>
+        lane === null ? <span className="soft">{kind}</span> : <span title={lane}>{lane}</span>,
     },
     {
       id: 'key',
@@ -62,7 +63,8 @@ export function jobColumns(tab: string, rows: readonly JobSummary[]): readonly C
       phone: 'below',
       align: 'right',
       ...(tab !== 'queued' && { has: ({ priority }) => priority !== 0 }),
-      cell: ({ priority }) => (priority === 0 ? <span className="soft">0</span> : priority.toLocaleString()),
+      cell: ({ priority }) =>
+        priority === 0 ? <span className="soft priority-none">0</span> : priority.toLocaleString(),
     },
     {
       id: 'what',

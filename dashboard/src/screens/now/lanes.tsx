@@ -16,7 +16,7 @@ export function Lanes({ lanes, series }: { lanes: readonly Lane[]; series: Serie
   const times = useMemo(() => series?.points.map(({ at }) => at) ?? [], [series])
   const columns: Column<Lane>[] = [
     { ...LANE_COLUMNS.name, width: '16%' },
-    { ...LANE_COLUMNS.use, width: '9%' },
+    { ...LANE_COLUMNS.use, width: '9%', phone: '64px' },
     {
       ...LANE_COLUMNS.running,
       width: '92px',

@@ -33,6 +33,7 @@ export function workerColumns(
             head: 'Pool',
             width: '9%',
             phone: 'below',
+            wrap: true,
             cell: ({ pool }: StatusWorker) => pool ?? '',
           },
         ]
