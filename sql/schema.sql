@@ -3020,7 +3020,7 @@ begin
     end if;
   end if;
   if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
-    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_ahead, v_lanes);
+    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
@@ -8053,8 +8053,8 @@ begin
   return v_take;
 end $function$;
 
---- function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[], p_lanes sluice.cycle_lane_v1[])
+--- function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
  RETURNS jsonb
  LANGUAGE sql
  STABLE
@@ -8073,6 +8073,7 @@ AS $function$
                                 where n.id is null or (h.rank, h.id) < (n.rank, n.id)) f
            where c.is_yielded_to and f.jobs > 0 and p_lanes[c.lane].run > 0
              and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted)
+             and exists (select 1 from unnest(p_class_lane, p_ahead) a(lane, ahead) where a.ahead >= 0 and p_names[a.lane] = p_lanes[c.lane].name)
            group by 1) y
 $function$;
 

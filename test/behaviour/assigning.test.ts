@@ -300,7 +300,10 @@ describe('classes that share a lane', () => {
     await submit(6)
     const asked = { ahead: 8, others: [other], othersAhead: -1 }
     const rows = await general(asked)
+    const report = rows.pop()
     expect(assignedOf(rows)).toEqual(started(3))
+    // The worker leaves a slot free for it.
+    expect(report).toMatchObject({ id: null, report: { yield: { steady: 1 } } })
     // It is the first in line now, and has the next free slot.
     const next = await general({ ...asked, known: rows.at(-1)!.seq, done: rows.slice(0, 1), run: 3, free: 1 })
     expect(next[0]).toMatchObject({ class_id: other, assigned: false })

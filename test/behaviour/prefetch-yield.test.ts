@@ -16,9 +16,9 @@ test('yields a slot for each job that cannot be assigned and comes before the ne
   const yielded = async (most: number) => {
     const [row] = await database.sql<{ slots: unknown }>(
       `select sluice.slots_to_yield_v1(
-                array_agg(row(k.id, 1, $1, -2147483648, 0, 0)::sluice.cycle_class_v1), array_agg(k.id),
+                array_agg(row(k.id, 1, $1, -2147483648, 0, 0)::sluice.cycle_class_v1), array_agg(k.id), array_agg(1),
                 array_agg(case when k.task = 'act' then 5 else -1 end),
-                array[jsonb_populate_record(null::sluice.cycle_lane_v1, '{"name": "idle", "run": 1}')]) as slots
+                array['idle'], array[jsonb_populate_record(null::sluice.cycle_lane_v1, '{"name": "idle", "run": 1}')]) as slots
          from sluice.classes k where k.lane = 'idle'`,
       [most],
     )

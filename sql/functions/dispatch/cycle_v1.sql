@@ -168,7 +168,7 @@ begin
     end if;
   end if;
   if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
-    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_ahead, v_lanes);
+    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;

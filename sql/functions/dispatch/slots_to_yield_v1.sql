@@ -2,9 +2,10 @@
 -- starts only in a free slot, and jobs that are assigned already would keep all slots in use. So the worker yields one slot for each such job that
 -- comes before the next job of the lane that it could be assigned. Jobs that draw from budgets are not counted: they may have a slot and nothing to
 -- draw from.
---   p_ahead  beside p_classes: how many of the class to assign, -1 where the worker has none of it assigned, and asks for none
-create or replace function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_ahead integer[],
-                                                    p_lanes sluice.cycle_lane_v1[])
+--   p_class_lane, p_ahead  beside p_classes: the position of its lane in p_names; how many to assign, -1 where the worker has none assigned and
+--                          asks for none
+create or replace function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[],
+                                                    p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
 returns jsonb
 language sql stable as $$
   with ready as materialized (
@@ -21,5 +22,6 @@ language sql stable as $$
                                 where n.id is null or (h.rank, h.id) < (n.rank, n.id)) f
            where c.is_yielded_to and f.jobs > 0 and p_lanes[c.lane].run > 0
              and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted)
+             and exists (select 1 from unnest(p_class_lane, p_ahead) a(lane, ahead) where a.ahead >= 0 and p_names[a.lane] = p_lanes[c.lane].name)
            group by 1) y
 $$;
