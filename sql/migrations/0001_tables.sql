@@ -2,7 +2,7 @@
 
 create schema if not exists sluice;
 
--- In the order of a life: everything from 'completed' on is final.
+-- In the order of a job's life: every state from 'completed' on is final.
 create type sluice.job_state as enum
   ('awaiting_approval', 'scheduled', 'waiting', 'ready', 'running', 'completed', 'failed', 'cancelled', 'skipped');
 
@@ -43,8 +43,8 @@ update sluice.lanes set declared = jsonb_build_object('slots', slots, 'perWorker
                                                       'ageingMs', ageing_ms, 'enabled', enabled, 'placement', placement,
                                                       'prefetch', prefetch);
 
--- Workflows as they were when somebody submitted or declared them: a workflow with all that it refers to, by the hash of
--- its text. A run keeps the graph it began with.
+-- Workflows as they were submitted or declared, with everything they refer to, by the hash of their text. A run keeps the graph it began
+-- with.
 create table sluice.graphs (
   hash  text primary key,
   body  jsonb not null,
@@ -61,7 +61,7 @@ create table sluice.workflows (
   updated_at  timestamptz not null default clock_timestamp()
 );
 
--- What is known about a task without its code: enough to submit it from any language and to judge a loss.
+-- A task without its code: enough to submit it from any language and to decide about a lost attempt.
 create table sluice.tasks (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   lane        text not null references sluice.lanes (name),   -- where it is: moved there by an operator, else as declared
@@ -99,9 +99,9 @@ create table sluice.classes (
 create index classes_lane on sluice.classes (lane);
 alter table sluice.tasks add foreign key (class_id) references sluice.classes (id);
 
--- One row per incarnation: a restarted worker is a new row, so it never keeps its predecessor's jobs alive. Its id is that of nobody
--- else, also after an older state of the database was restored, where a sequence would give out ids again that live workers have: the
--- microsecond of its registration, and 11 bits at random. It grows, so that among equals the smaller one came first.
+-- One row per incarnation: a restarted worker is a new row, so it never keeps its predecessor's jobs alive. Its id is
+-- unique even after an older state of the database was restored, where a sequence would assign ids again that live workers have. It consists of the
+-- microsecond of its registration and 11 random bits. It grows, so that among equals the smaller one registered first.
 create table sluice.workers (
   id         bigint primary key default ((extract(epoch from clock_timestamp()) * 1000000)::bigint << 11) + floor(random() * 2048)::bigint,
   name       text not null,
@@ -139,7 +139,7 @@ create index workers_alive on sluice.workers (seen_at) where ended_at is null;
 create index workers_order on sluice.workers (rank, id) where ended_at is null;
 create index workers_processes on sluice.workers (host) where ended_at is null and process_limit is not null;
 
--- Tasks that a worker could not start, and takes no job of before retry_at. The row goes when it has started one.
+-- Tasks that a worker could not start, and of which it takes no job before retry_at. The row is deleted when it has started one.
 create table sluice.withdrawals (
   worker_id bigint not null references sluice.workers (id) on delete cascade,
   task      text not null,
@@ -149,9 +149,9 @@ create table sluice.withdrawals (
   primary key (worker_id, task)
 );
 
--- The slots a worker holds in a lane with a limit. There is no counter per lane: what is in use is the sum of these rows.
--- How many of them are busy is not written here: a row that changed with every start and end would drag a chain of dead
--- versions behind it whenever some transaction is held open (seen in one run: starts slowed from 14 to 474 ms).
+-- The slots that a worker holds in a lane with a limit. A lane has no counter: the slots in use are the sum of these rows. The number of busy
+-- slots is not stored: a row that changes with every start and end leaves a chain of dead versions while a transaction is held open (in one
+-- run, starts slowed from 14 to 474 ms).
 create table sluice.holdings (
   worker_id bigint not null references sluice.workers (id) on delete cascade,
   lane      text not null references sluice.lanes (name),
@@ -166,15 +166,15 @@ create index holdings_lane on sluice.holdings (lane);
 
 -- A job is spread over narrow tables, so that what happens often writes little:
 --
---   job_data   what was submitted, and its place in a tree. Written once; only what an operator changes is updated
+--   job_data   what was submitted, and its position in a tree. Written once; only an operator's changes update it
 --   queue      one row while it waits: for a time, an approval, a place in a window, or a worker
 --   claims     the jobs that one worker runs, up to 64 a row: the lease
 --   outcomes   one row once it has ended
 --   job_keys   the keys of jobs that have not ended
 --
--- A leaf is in exactly one of queue, claims and outcomes: whatever removes it from one puts it into another, in the same
--- transaction. A composite runs while it is in neither queue nor outcomes; what else there is to know is in composites. The view
--- sluice.jobs shows all of them as one table, and is what readers use.
+-- A leaf is in exactly one of queue, claims and outcomes: the transaction that removes it from one inserts it into another. A composite runs
+-- while it is in neither queue nor outcomes; composites has its other fields. Readers use the view sluice.jobs, which shows all of them as one
+-- table.
 --
 -- No foreign key refers to job_data: checking one costs as much as the insert, and deleting a job would ask every table that has one. What is kept
 -- about a job is written under the lock of what makes it active, or with a key share lock on its row in job_data, and sluice.delete_job_rows_v1
@@ -218,7 +218,7 @@ alter table sluice.job_data alter column root_id set (n_distinct = -0.1);
 create index job_data_key on sluice.job_data (task, key, id) where key is not null;
 create unique index job_data_children on sluice.job_data (parent_id, idx) where parent_id is not null and superseded_at is null;
 create index job_data_superseded on sluice.job_data (parent_id) where superseded_at is not null;
--- Trees of which a rerun has replaced something. Nothing else pays for it.
+-- Trees in which a rerun has replaced jobs. No other tree pays for it.
 create index job_data_replaced on sluice.job_data (root_id) where superseded_at is not null;
 -- Lists by owner. It has roots only, like every index that serves lists.
 create index job_data_owner on sluice.job_data (submitted_by, id) where parent_id is null;
@@ -248,16 +248,16 @@ create table sluice.queue (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_analyze_scale_factor = 0.2, vacuum_index_cleanup = on);
 create index queue_ready     on sluice.queue (class_id, rank, id) where state = 'ready';
 create index queue_due       on sluice.queue (ready_at) where state = 'scheduled';
--- Those that admission counts as scheduled: their first start lies in the future.
+-- Jobs that admission counts as scheduled: their first start lies in the future.
 create index queue_scheduled_roots on sluice.queue (id) where state = 'scheduled' and started_at is null and parent_id is null;
 create index queue_deadline  on sluice.queue (deadline_at) where state = 'ready' and deadline_at is not null;
 create index queue_approval  on sluice.queue (id) where state = 'awaiting_approval';
 create index queue_waiting   on sluice.queue (parent_id, idx) where state = 'waiting';
 
 -- What one cycle gave a worker of one class, at most 64 jobs: their lease. A claim lists exactly the jobs that run or are assigned: an ending takes
--- its job off the arrays, and a claim without jobs is deleted. Whoever decides about such a job has locked its claim. The view sluice.claimed shows
--- the jobs as rows, and sluice.running those that run. An array that would say the same of every job is null: no deadline, the first attempt, no
--- failure, no loss, no parent, no key, no error.
+-- its job off the arrays, and a claim without jobs is deleted. A session that decides about such a job has locked its claim. The view sluice.claimed
+-- shows the jobs as rows, and sluice.running those that run. An array that would say the same of every job is null: no deadline, the first attempt,
+-- no failure, no loss, no parent, no key, no error.
 create table sluice.claims (
   worker_id    bigint not null,
   seq          bigint not null,              -- grows with every claim of the worker: microseconds since 1970, or a little more
@@ -283,10 +283,10 @@ create table sluice.claims (
   fillfactor = 50, toast_tuple_target = 8160,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_index_cleanup = on
 );
--- Without compression and copies of short values: they are read more often than they are long.
+-- Not compressed: they are read often, and are mostly short.
 alter table sluice.claims alter column ids set storage plain, alter column ready_ats set storage plain;
 
--- What a cycle knows of a lane and of a class while it runs: parts of the cycle hand them on.
+-- What a cycle knows of a lane and of a class while it runs. The parts of the cycle pass these on.
 create type sluice.cycle_lane_v1 as (
   name       text,
   run        integer,      -- jobs that run once the endings are recorded, and those started since
@@ -352,7 +352,7 @@ create table sluice.job_keys (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_analyze_scale_factor = 0.2, vacuum_index_cleanup = on);
 create index job_keys_job on sluice.job_keys (job_id);
 
--- What only composites have. Who holds the version last given out may apply what it has decided, nobody else.
+-- The fields that only composites have. Only the process with the latest version may apply its decision.
 create table sluice.composites (
   job_id        bigint primary key,
   ready_at      timestamptz not null default clock_timestamp(),
@@ -381,11 +381,11 @@ create table sluice.composites (
   closed        boolean not null default false,  -- all of them have been told
   held          boolean not null default false   -- a rerun has put children back in line; they start once it runs
 ) with (fillfactor = 50);
--- Those that run: in neither queue nor outcomes.
+-- Running composites: in neither queue nor outcomes.
 create index composites_running on sluice.composites (job_id) where not ended and started_at is not null;
--- Of these the fan-outs: looking for those that fail must not cost a look at every workflow.
+-- Running fan-outs: a search for failing ones must not read every workflow.
 create index composites_fanouts on sluice.composites (job_id) where total is not null and not ended and started_at is not null;
--- Fan-outs that an operator paused. Finding them must not cost a look at every fan-out.
+-- Fan-outs that an operator paused. A search for them must not read every fan-out.
 create index composites_paused on sluice.composites (job_id) where window_size = 0;
 
 -- How many jobs each tree has below the steps of its root, counted when the composite above them is made. A tree without composites has no row.
@@ -394,8 +394,8 @@ create table sluice.trees (
   children bigint not null
 ) with (fillfactor = 50);
 
--- Something happened to a composite's children, or its time has come. What it adds to the counts comes with it, so that no
--- finishing worker touches its parent's row.
+-- Wake-ups of composites: something happened to the children, or a time limit has passed. The row carries what it adds to the counts, so that
+-- a worker that finishes a child does not write its parent's row.
 create table sluice.wakeups (
   id        bigint generated always as identity primary key,
   job_id    bigint not null,
@@ -445,7 +445,7 @@ create table sluice.steps (
   primary key (job_id, name)
 );
 
--- What a running job last told about itself; survives the attempt, so partial state is kept.
+-- What a running job last reported about itself. It survives the attempt, so partial state is kept.
 create table sluice.notes (
   job_id     bigint primary key,
   attempt    integer not null,
@@ -465,8 +465,7 @@ create table sluice.logs (
   primary key (job_id, id)
 );
 
--- How much an attempt has left so far, so that none leaves more than it may: log lines and steps, with their bytes. What was refused because of
--- the bound counts too.
+-- How many log lines and steps an attempt has stored, with their bytes, to enforce its limits. What a limit rejected counts too.
 create table sluice.traces (
   job_id     bigint not null,
   attempt    integer not null,
@@ -477,7 +476,7 @@ create table sluice.traces (
   primary key (job_id, attempt)
 ) with (fillfactor = 50);
 
--- When each duty is due. Whoever moves the time forward does the duty; nobody else does it in that tick.
+-- When each duty is due. The process that moves the time forward does the duty in that tick.
 create table sluice.duties (
   name      text primary key,
   due_at    timestamptz not null default clock_timestamp(),
@@ -488,8 +487,8 @@ create table sluice.duties (
   error     text           -- and why
 ) with (fillfactor = 20);
 
--- Since when the database has been looked at without a break, by whichever process. After an outage, or when a whole
--- machine stood still, every worker looks dead: nobody is taken over before all had time to report.
+-- Since when the database has been checked without a break, by any process. After an outage, or when a whole machine was suspended, every
+-- worker looks dead, so none is taken over before all had time to report.
 create table sluice.watch (
   one     boolean primary key default true check (one),
   since   timestamptz not null default clock_timestamp(),
@@ -513,7 +512,7 @@ create unlogged table sluice.generations (
 insert into sluice.generations (copy_id, claims_open)
 select d.oid || '/' || 'sluice.job_data'::regclass::oid, true from pg_database d where d.datname = current_database();
 
--- Jobs that somebody submitted again in a changed form, and which job each came from.
+-- Jobs that were edited and submitted again, and the job that each came from.
 create table sluice.resubmissions (
   job_id bigint primary key,
   of_id  bigint not null
@@ -535,8 +534,8 @@ create table sluice.samples (
   primary key (class_id, at)
 );
 
--- Lanes whose jobs wait for capacity, until that has been over for a while: one line in the log per episode, whichever
--- process runs the duty.
+-- Lanes whose jobs wait for capacity, until that has been over for a while. So the log has one line per episode, whichever process runs the
+-- duty.
 create table sluice.saturation (
   lane       text primary key,
   began_at   timestamptz not null default clock_timestamp(),
@@ -545,20 +544,20 @@ create table sluice.saturation (
   longest_ms bigint not null
 ) with (fillfactor = 20);
 
--- Processes that wait for results just now, so that finishing workers know whether a hint is worth sending.
+-- Processes that are waiting for results, so that workers know whether a hint is worth sending.
 create unlogged table sluice.waiters (
   process text primary key,
   until   timestamptz not null
 ) with (fillfactor = 50);
 
--- Lanes as operators have them at run time: created, deleted, and tasks moved between them. What files and code say is kept beside it,
--- so that it survives deploys and a reset can return to it.
+-- Changes of lanes by operators at run time: lanes created and deleted, tasks moved. What files and code declare is stored separately, so that
+-- the changes survive deploys and a reset can return to it.
 --
--- Jobs whose submission named no lane are where their task is. When the task moves, those that have not started follow, a batch at a
--- time; running ones stay where they run, since their slot is there.
+-- Jobs whose submission named no lane are in the lane of their task. When the task moves, those that have not started follow in batches.
+-- Running ones stay, because their slot is there.
 
--- Where the search for jobs that have to follow stands: jobs up to next_id have been looked at. Null: nothing is left to do.
--- It is locked last, with the names locked before.
+-- The position of the search for jobs that have to follow: jobs up to next_id have been checked. Null: nothing is left to do. It is locked
+-- last, after the names.
 create table sluice.lane_sweep (
   one     boolean primary key default true check (one),
   next_id bigint
@@ -567,11 +566,11 @@ insert into sluice.lane_sweep default values;
 
 -- Priorities of jobs that wait, and of workflows while they run.
 --
--- A composite's children get its priority when they are made. When an operator changes it, those that are there already follow a batch at a
--- time: a fan-out may have 100,000. The change and the mark that it has to go on are one transaction, so whoever dies is replaced.
+-- A composite's children get its priority when they are created. When an operator changes it, the existing ones follow in batches, because a
+-- fan-out may have 100,000. The change and the record of the remaining work are one transaction, so another process continues if one dies.
 
--- Composites whose children still have to get their priority. Written with the composite's row locked: an advance under way has made its
--- children by then, and a later one makes them with the new priority.
+-- Composites whose children still have to get their priority. Written with the composite's row locked: an advance in progress has created its
+-- children by then, and a later one creates them with the new priority.
 create table sluice.priority_changes (
   job_id   bigint primary key,
   priority integer not null,

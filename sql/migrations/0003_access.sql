@@ -1,6 +1,6 @@
--- Who may do what over HTTP, and who did it.
+-- Access over HTTP: keys, roles, sessions and the audit.
 
--- What a key may do. The six built-in roles are the program's: it neither changes nor deletes them.
+-- What a key may do. The six built-in roles belong to the program and cannot be changed or deleted.
 create table sluice.roles (
   name        text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
   permissions text[] not null,
@@ -19,10 +19,10 @@ insert into sluice.roles (name, permissions, built_in) values
   ('platform_admin',
    '{jobs:submit,jobs:read,jobs:read:all,jobs:cancel,jobs:approve,jobs:prioritise,workers:view,workers:manage,workers:run,access:manage}', true);
 
--- The secret itself is shown once, to whoever made the key. 256 random bits need no slow hash: there is nothing to guess.
+-- The secret is shown once, to the creator of the key. 256 random bits need no slow hash: they cannot be guessed.
 create table sluice.api_keys (
   id           bigint generated always as identity primary key,
-  name         text not null check (length(name) between 1 and 200),   -- whose it is; what jobs and the audit say
+  name         text not null check (length(name) between 1 and 200),   -- the owner, as jobs and the audit name it
   role         text not null references sluice.roles (name),
   runs         jsonb,                                                  -- with workers:run: the tasks, lanes and pools of its workers; null: none
   hash         bytea not null check (length(hash) = 32),
@@ -33,11 +33,11 @@ create table sluice.api_keys (
   revoked_at   timestamptz,
   revoked_by   text
 ) with (fillfactor = 70);
--- Found by the first 8 bytes. The rest is compared by the program, in the same time however much of it fits.
+-- Found by the first 8 bytes. The program compares the rest in constant time.
 create index api_keys_lookup on sluice.api_keys (substring(hash, 1, 8));
 create index api_keys_role on sluice.api_keys (role);
 
--- A browser that signed in with a key. It may do what the key may, for as long as the key is good.
+-- A browser that signed in with a key. It has the rights of the key, for as long as the key is valid.
 create table sluice.sessions (
   id         bigint generated always as identity primary key,
   key_id     bigint not null references sluice.api_keys (id) on delete cascade,
@@ -56,8 +56,8 @@ create table sluice.sign_ins (
 );
 create index sign_ins_key on sluice.sign_ins (key_id);
 
--- Who changed what, written by the transaction of the change; and who was refused what. Submissions write here too, at
--- their full rate: it has no index but the key, and is read and pruned along that one.
+-- Who changed what, written by the transaction of the change, and which requests were rejected. Submissions write here at their full rate,
+-- so the table has no index but its key, along which it is read and pruned.
 create table sluice.audit (
   id         bigint generated always as identity primary key,
   at         timestamptz not null default clock_timestamp(),
@@ -67,7 +67,7 @@ create table sluice.audit (
   target     text,
   before     jsonb,
   after      jsonb,
-  refused    text,          -- the code it was refused with; null: it was done
+  refused    text,          -- the error code of the rejection; null: it was done
   request_id text,
-  reason     text           -- why, in the words of whoever did it
+  reason     text           -- why, in the actor's own words
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);

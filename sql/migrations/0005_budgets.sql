@@ -1,13 +1,11 @@
 -- Budgets: named quantities that running jobs draw from, per device where there are devices.
 --
--- There is no counter. What is held of a device is the sum of two kinds of rows, and each counts only while what it stands
--- for is there:
---   a reservation  while its job runs under the attempt it was made for. However the attempt ends, it is returned with the
---                  same commit, once, and nothing has to be done for it. Rows that no longer count are deleted by the next
---                  one who draws from the device, and by a duty.
---   a resident     a model in memory: from the claim that makes a worker load it until the worker says that it is unloaded,
---                  or is no longer alive.
--- To draw, a cycle locks the devices' rows, sums in a new statement, and takes what fits. Nothing else makes either grow.
+-- There is no counter. The amount held of a device is the sum of two kinds of rows, which count only for a time:
+--   a reservation  while its job runs under the attempt for which it was made. However the attempt ends, the same commit returns it, once,
+--                  and no code has to do it. The next claim that draws from the device, and a duty, delete rows that no longer count.
+--   a resident     a model in memory: from the claim that makes a worker load it until the worker reports that it is unloaded, or is no
+--                  longer alive.
+-- To draw, a cycle locks the devices' rows, sums in a new statement, and takes what fits. Nothing else makes either sum grow.
 
 create table sluice.budgets (
   name         text primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,99}$'),
@@ -31,12 +29,12 @@ create table sluice.devices (
   key           text not null,
   host          text,
   name          text not null,
-  total         double precision check (total >= 0 and total < 'Infinity'),   -- null: not known, or without bounds
+  total         double precision check (total >= 0 and total < 'Infinity'),   -- null: not known, or unlimited
   most          double precision check (most >= 0 and most < 'Infinity'),     -- an operator's limit
   measured_free double precision,
   measured_used double precision,
   measured_at   timestamptz,
-  lost_at       timestamptz,                          -- it was there and is gone: it gets no work
+  lost_at       timestamptz,                          -- it is gone, and gets no work
   seen_at       timestamptz not null default clock_timestamp(),
   out_of_memory bigint not null default 0,            -- attempts that ended because it had too little
   primary key (budget, key)
@@ -80,9 +78,9 @@ create table sluice.residents (
 ) with (fillfactor = 50);
 create index residents_device on sluice.residents (budget, device);
 
--- One row for each device a job runs on, also where it adds nothing to the memory of its model.
+-- One row for each device that a job runs on, even if it adds nothing to the memory of its model.
 create table sluice.reservations (
-  worker_id bigint not null,   -- who runs it: a claim is found by its worker
+  worker_id bigint not null,   -- claims are found by worker
   job_id  bigint not null,
   attempt integer not null,
   budget  text not null,

@@ -1,18 +1,18 @@
--- What happened lately, for people who look at the system. Nothing in here decides anything, and all of it is bounded.
+-- Recent history for people. Nothing here decides anything, and all of it is bounded.
 
--- Failed jobs by when they failed. Only what fails pays for it.
+-- Failed jobs by the time of their failure. Only failing jobs pay for it.
 create index outcomes_failed on sluice.outcomes (finished_at, id) where state = 'failed';
 
--- What operators changed of each lane, and who cancelled or retried a job. Nothing else of the audit pays for it.
+-- Changes of each lane, and cancels and retries of jobs. No other line of the audit pays for it.
 create index audit_lanes on sluice.audit (target, id) where action in ('lane.change', 'lane.reset');
 create index audit_jobs on sluice.audit (target, id) where action in ('job.retry', 'job.cancel');
 
--- What the engine had to put right.
---   taken_over  jobs of a worker that had gone silent went back in line, or ended
---   late_write  a worker wrote about jobs that it no longer held, and was refused
---   orphan      jobs ran under nobody; they were taken over
+-- Repairs made by the system.
+--   taken_over  jobs of a silent worker returned to the queue, or ended
+--   late_write  a worker wrote about jobs that it no longer held, and was rejected
+--   orphan      jobs ran under no worker, and were taken over
 --   drift       a worker ran more than it held slots for, or a job drew from no budget; a bug somewhere
---   healed      workflows stood still and were woken; a bug somewhere
+--   healed      workflows did not move and were woken; a bug somewhere
 create table sluice.recoveries (
   id        bigint generated always as identity primary key,
   at        timestamptz not null default clock_timestamp(),
@@ -28,7 +28,7 @@ create table sluice.recoveries (
 );
 create index recoveries_at on sluice.recoveries (at);
 
--- How often something happened that leaves no other trace, by minute: a refused submission is undone with its transaction.
+-- Events per minute that leave no other trace: a rejected submission is rolled back with its transaction.
 create table sluice.tallies (
   name   text not null,
   minute timestamptz not null,
@@ -36,7 +36,7 @@ create table sluice.tallies (
   primary key (name, minute)
 ) with (fillfactor = 50);
 
--- How the system stood, every 10 s while something runs or waits, for two hours.
+-- Snapshots of the system, every 10 s while something runs or waits, for two hours.
 create table sluice.snapshots (
   at      timestamptz primary key default clock_timestamp(),
   snapshot jsonb not null
