@@ -13,11 +13,20 @@ import { findChromium, NO_CHROMIUM } from './ensure-chromium.mjs'
 const OUT = process.env.SLUICE_IMAGES ?? fileURLToPath(new URL('../docs/images', import.meta.url))
 const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } }
 
-/** By name: its address, and a text that is there once it is complete. */
+/** Opens the search and types. */
+const searchFor = (text) => async (page) => {
+  await page.keyboard.press('/')
+  await page.getByRole('combobox', { name: 'Search' }).fill(text)
+  await page.getByText('Enter opens, Esc closes').waitFor()
+}
+
+/** By name: its address, a text that is there once it is complete, and what is done there. */
 const screensOf = ({ ids }) => ({
   now: ['/', 'interactive'],
   lanes: ['/lanes', 'interactive'],
   jobs: ['/jobs', '24 of 200 in items'],
+  queue: ['/jobs?tab=queued&lane=batch&with=steps&order=line', '12 of 12 slots busy'],
+  search: ['/jobs', '24 of 200 in items', searchFor('batch')],
   job: [`/jobs/${ids.running}`, 'videos.transcode'],
   why: [`/jobs/${ids.waiting}`, 'videos.transcode'],
   workflow: [`/workflows/${ids.workflow}`, 'reindex'],
@@ -27,7 +36,7 @@ const screensOf = ({ ids }) => ({
   devices: ['/gpu', 'llama-70b'],
   approvals: [`/approvals?job=${ids.approval}`, 'production'],
   schedules: ['/schedules?name=nightly-report', 'At 03:00'],
-  recovery: ['/recovery', 'Late write refused'],
+  recovery: ['/recovery', 'Late write rejected'],
   access: ['/access', 'grafana'],
   audit: ['/audit?actor=olga', 'lane.change'],
 })
@@ -56,13 +65,14 @@ async function takeAll(demo, browser, wanted) {
       await page.getByLabel('API key').fill(demo.keys.ada)
       await page.getByRole('button', { name: 'Sign in' }).click()
       await page.getByText('Live', { exact: true }).waitFor()
-      for (const [name, [path, shows]] of screens) {
+      for (const [name, [path, shows, act]] of screens) {
         try {
           await page.goto(path)
           await page.getByText(shows).filter({ visible: true }).first().waitFor({ timeout: 10_000 })
           await page.locator('[data-loading]').first().waitFor({ state: 'detached', timeout: 5000 })
           // Charts are drawn once their library has come.
           await page.waitForLoadState('networkidle', { timeout: 1500 }).catch(() => {})
+          await act?.(page)
         } catch (error) {
           console.error(`${name} ${size} ${theme}: ${error.message.split('\n')[0]}`)
         }

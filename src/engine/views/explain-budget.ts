@@ -159,7 +159,7 @@ export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObsta
       }
     }
     case 'parallel': {
-      const reason = `${what} is loaded${on(verdict.devices)} and serves as many jobs there as it may: it is a matter of turns`
+      const reason = `${what} is loaded${on(verdict.devices)} and serves as many jobs there as it may; the next job starts when one ends`
       return { wait: { ...NOTHING, device: verdict.devices[0] ?? null, model }, reason }
     }
     case 'warm-elsewhere': {

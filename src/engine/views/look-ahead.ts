@@ -85,8 +85,8 @@ class Found {
     for (const { classId, deviceUses, newResident } of starts) {
       const queue = this.#queues.get(classId)
       if (queue === undefined) continue
-      const what = newResident ? `${queue.model} is loaded for it` : 'it starts'
-      const when = worker.full ? `once worker ${worker.name} has a job less` : 'with the next look'
+      const what = newResident ? `${queue.model} is loaded` : 'the next job starts'
+      const when = worker.full ? `once worker ${worker.name} has a free slot` : 'on the next poll'
       const outlook = { ...FREE, why: 'starts' as const, reason: `${what} ${when}` }
       this.#note(queue, undefined, outlook, [...new Set(deviceUses.map(({ device }) => device))])
     }

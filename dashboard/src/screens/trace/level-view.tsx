@@ -50,7 +50,9 @@ export function LevelView({ trace, at }: { trace: Trace; at: number }) {
           ) : job.status === 'completed' ? (
             <JsonView value={job.result} label="Result" />
           ) : (
-            <p className="soft">No result: the job is {job.status}.</p>
+            <p className="soft">
+              No result: the job {job.status === 'failed' ? 'failed' : `is ${job.status}`}.
+            </p>
           )}
         </Panel>
       </div>
