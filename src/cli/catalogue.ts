@@ -1,54 +1,54 @@
 import type { CatalogueEntry } from './command.ts'
 
 const RUN = 'Run jobs:'
-const LOOK = 'Look:'
+const LOOK = 'Inspect:'
 const OPERATE = 'Operate:'
-const LOOK_AFTER = 'Set up and look after:'
+const LOOK_AFTER = 'Set up and maintain:'
 
 /** Every command, in the order of the help. */
 export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'run',
-    summary: 'run a workflow file to its end',
+    summary: 'run a workflow from a file until it ends',
     group: RUN,
     withServer: 'ignores',
     load: async () => (await import('./commands/run.ts')).declareRun,
   },
   {
     name: 'up',
-    summary: 'database, HTTP server and worker in one process',
+    summary: 'run the database, HTTP server and a worker in one process',
     group: RUN,
     withServer: 'ignores',
     load: async () => (await import('./commands/up.ts')).declareUp,
   },
   {
     name: 'server',
-    summary: 'serve the HTTP API until it is stopped',
+    summary: 'serve the HTTP API until stopped',
     group: RUN,
     withServer: 'ignores',
     load: async () => (await import('./commands/server.ts')).declareServer,
   },
   {
     name: 'worker',
-    summary: 'run jobs in this process until it is stopped',
+    summary: 'run jobs in this process until stopped',
     group: RUN,
     load: async () => (await import('./commands/worker.ts')).declareWorker,
   },
   {
     name: 'submit',
-    summary: 'store a job or a workflow, and wait for it if asked to',
+    summary: 'submit a job or a workflow, and optionally wait for its result',
     group: RUN,
     load: async () => (await import('./commands/submit.ts')).declareSubmit,
   },
   {
     name: 'status',
-    summary: 'the whole system at a glance, and what needs attention',
+    summary: 'show the state of the system and what needs attention',
     group: LOOK,
     load: async () => (await import('./commands/status.ts')).declareStatus,
   },
   {
     name: 'top',
-    summary: 'the same and the running jobs, refreshed every second',
+    summary: 'show the state of the system and the running jobs, live',
     group: LOOK,
     load: async () => (await import('./commands/top.ts')).declareTop,
   },
@@ -60,31 +60,31 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'show',
-    summary: 'show everything about a job',
+    summary: 'show all details of a job',
     group: LOOK,
     load: async () => (await import('./commands/show.ts')).declareShow,
   },
   {
     name: 'tree',
-    summary: 'show a workflow with all that is below it',
+    summary: 'show a workflow and all jobs below it',
     group: LOOK,
     load: async () => (await import('./commands/tree.ts')).declareTree,
   },
   {
     name: 'trace',
-    summary: 'go back from a failure to where it came from',
+    summary: 'trace a failure back to its cause',
     group: LOOK,
     load: async () => (await import('./commands/trace.ts')).declareTrace,
   },
   {
     name: 'why',
-    summary: 'say what a job waits for',
+    summary: 'show why a job is waiting',
     group: LOOK,
     load: async () => (await import('./commands/why.ts')).declareWhy,
   },
   {
     name: 'errors',
-    summary: 'list failures by what their errors have in common',
+    summary: 'list failures, grouped by similar errors',
     group: LOOK,
     load: async () => (await import('./commands/errors.ts')).declareErrors,
   },
@@ -110,21 +110,21 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'admission',
-    summary: 'show or change how much may enter',
+    summary: 'show or change the limits on submissions',
     group: LOOK,
     changes: true,
     load: async () => (await import('./commands/admission.ts')).declareAdmission,
   },
   {
     name: 'workers',
-    summary: 'list workers; let one take no more jobs',
+    summary: 'list workers; drain or stop them',
     group: LOOK,
     changes: ['drain', 'undrain', 'stop'],
     load: async () => (await import('./commands/workers.ts')).declareWorkers,
   },
   {
     name: 'fleet',
-    summary: 'pools of workers, what overflows, who was started and why',
+    summary: 'show pools of workers, overflow, and past decisions',
     group: LOOK,
     load: async () => (await import('./commands/fleet.ts')).declareFleet,
   },
@@ -138,7 +138,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'devices',
     aliases: ['gpu'],
-    summary: 'devices, the models on them, and the jobs that wait',
+    summary: 'show devices, the models loaded on them, and waiting jobs',
     group: LOOK,
     load: async () => (await import('./commands/devices.ts')).declareDevices,
   },
@@ -159,7 +159,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'cancel',
     aliases: ['kill'],
-    summary: 'cancel jobs, waiting or running',
+    summary: 'cancel waiting or running jobs',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/cancel.ts')).declareCancel,
@@ -167,42 +167,42 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'priority',
     aliases: ['nice'],
-    summary: 'change the priority of waiting jobs or of workflows',
+    summary: 'change the priority of waiting jobs and workflows',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/priority.ts')).declarePriority,
   },
   {
     name: 'window',
-    summary: 'change how many children of a fan-out run at once',
+    summary: 'change how many children of a fan-out may be in flight',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/window.ts')).declareWindow,
   },
   {
     name: 'approve',
-    summary: 'let jobs run that wait for approval',
+    summary: 'approve jobs that wait for approval',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/approve.ts')).declareApprove,
   },
   {
     name: 'reject',
-    summary: 'cancel a job that waits for approval',
+    summary: 'reject a job that waits for approval, which cancels it',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/reject.ts')).declareReject,
   },
   {
     name: 'retry',
-    summary: 'run finished jobs again, or parts of a workflow',
+    summary: 'run finished jobs or parts of a workflow again',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/retry.ts')).declareRetry,
   },
   {
     name: 'rm',
-    summary: 'delete finished jobs with all their traces',
+    summary: 'delete finished jobs and all their data',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/rm.ts')).declareRm,
@@ -210,7 +210,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   {
     name: 'pause',
     aliases: ['drain'],
-    summary: 'pause a lane: it starts no more jobs',
+    summary: 'pause a lane, so that it starts no more jobs',
     group: OPERATE,
     changes: true,
     load: async () => (await import('./commands/pause.ts')).declarePause,
@@ -224,14 +224,14 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'sim',
-    summary: 'play a workload under the budget policy and others',
+    summary: 'simulate a workload under the budget policy and others',
     group: LOOK_AFTER,
     withServer: 'ignores',
     load: async () => (await import('./commands/sim.ts')).declareSim,
   },
   {
     name: 'check',
-    summary: 'check a config or workflow file, and nothing else',
+    summary: 'validate a config or workflow file',
     group: LOOK_AFTER,
     withServer: 'ignores',
     load: async () => (await import('./commands/check.ts')).declareCheck,
@@ -252,27 +252,27 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'audit',
-    summary: 'show who did what',
+    summary: 'list recorded actions and who performed them',
     group: LOOK_AFTER,
     load: async () => (await import('./commands/audit.ts')).declareAudit,
   },
   {
     name: 'migrate',
-    summary: 'bring the schema of the database up to date',
+    summary: 'update the schema of the database',
     group: LOOK_AFTER,
     withServer: 'refuses',
     load: async () => (await import('./commands/migrate.ts')).declareMigrate,
   },
   {
     name: 'doctor',
-    summary: 'examine the system and say what to do about it',
+    summary: 'examine the system and recommend actions',
     group: LOOK_AFTER,
     withServer: 'refuses',
     load: async () => (await import('./commands/doctor.ts')).declareDoctor,
   },
   {
     name: 'completion',
-    summary: 'print the completion script of a shell',
+    summary: 'print a completion script for a shell',
     group: LOOK_AFTER,
     withServer: 'ignores',
     load: async () => (await import('./commands/completion.ts')).declareCompletion,
@@ -286,7 +286,7 @@ export const CATALOGUE: readonly CatalogueEntry[] = [
   },
   {
     name: 'tour',
-    summary: 'watch a few hundred sample jobs run',
+    summary: 'run a few hundred sample jobs and watch them',
     group: LOOK_AFTER,
     withServer: 'ignores',
     load: async () => (await import('./commands/tour.ts')).declareTour,

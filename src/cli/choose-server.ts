@@ -9,7 +9,10 @@ export function addServerOptions(command: Command, hidden: boolean): void {
   const add = (flags: string, description: string) =>
     command.addOption(new Option(flags, description).hideHelp(hidden))
   add('--server <url>', 'connect to this server instead of a database (default: SLUICE_SERVER)')
-  add('--api-key <key>', 'the API key for the server; unlike SLUICE_KEY, it shows in the list of processes')
+  add(
+    '--api-key <key>',
+    'the API key for the server; unlike SLUICE_KEY, it is visible in the list of processes',
+  )
 }
 
 /**

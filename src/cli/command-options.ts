@@ -13,7 +13,7 @@ export function addCommandOptions(command: Command, { changes = [], withServer }
 
 function addCommonOptions(command: Command): void {
   if (!command.options.some((option) => option.long === '--config')) {
-    command.option('--config <file>', 'the config file; the embedded database lies beside it')
+    command.option('--config <file>', 'the config file; the embedded database is beside it')
   }
   command.option('--json', 'print JSON')
 }
@@ -21,5 +21,5 @@ function addCommonOptions(command: Command): void {
 /** Some commands declare a reason of their own, which the audit log gets too. */
 function addReasonOption(command: Command): void {
   if (!command.options.some((option) => option.long === '--reason'))
-    command.option('--reason <text>', 'why; kept in the audit log')
+    command.option('--reason <text>', 'the reason, for the audit log')
 }

@@ -19,7 +19,7 @@ export const FILTER_FLAGS = '--status, --task, --lane, --key, --tag'
 /** Options by which jobs are searched, the same for every command that does. */
 export function addFilterOptions(command: Command): void {
   command
-    .option('--status <list>', `only these, with commas between: ${JOB_STATUSES.join(', ')}`, statuses)
+    .option('--status <list>', `only these, separated by commas: ${JOB_STATUSES.join(', ')}`, statuses)
     .option('--task <name>', 'only jobs of this task')
     .option('--lane <name>', 'only jobs in this lane')
     .option('--key <key>', 'only jobs with this key')

@@ -16,7 +16,7 @@ export function declareList(
   command.action((options: CommonOptions) => act((world) => list(world, options)))
   command
     .command('list')
-    .description(`same as sluice ${command.name()}`)
+    .description(`the same as sluice ${command.name()}`)
     .action((options: CommonOptions) => act((world) => list(world, options)))
 }
 

@@ -10,10 +10,10 @@ import { EXIT, type ExitCode } from './exit-code.ts'
 import { HINT, reportError } from './report-error.ts'
 
 const EXIT_CODES = `
-Exit codes: 0 done, 1 the request or the job failed, 2 the command line or the config was wrong,
+Exit codes: 0 success, 1 the request or the job failed, 2 the command line or the config is wrong,
 3 the database or the server cannot be reached or used, 130 or 143 interrupted.
-Commands that look and operate speak to the server in SLUICE_SERVER with the key in SLUICE_KEY, else to the
-database in DATABASE_URL, else to an embedded one in .sluice/ (or SLUICE_DATA).
+Commands that inspect or operate the system use the server in SLUICE_SERVER with the API key in SLUICE_KEY, else
+the database in DATABASE_URL, else the embedded one in .sluice/ (or SLUICE_DATA).
 `
 
 /** What a command line asks for: the work of its command in the world in which it is called. */

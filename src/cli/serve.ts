@@ -28,16 +28,25 @@ export function addServeOptions(command: Command): void {
   command
     .option(
       '--port <number>',
-      `where to listen; 0: any free port (default: SLUICE_PORT, else ${DEFAULT_PORT})`,
+      `the port to listen on; 0: any free port (default: SLUICE_PORT, else ${DEFAULT_PORT})`,
       port,
     )
-    .option('--host <address>', 'the address to listen on; 0.0.0.0: all of this machine', '127.0.0.1')
-    .option('--notice <duration>', 'how long /readyz says no before a stop closes the door', duration, '0s')
+    .option(
+      '--host <address>',
+      'the address to listen on; 0.0.0.0: all addresses of this machine',
+      '127.0.0.1',
+    )
+    .option(
+      '--notice <duration>',
+      'how long /readyz returns 503 before a stopping server accepts no more connections',
+      duration,
+      '0s',
+    )
     .option(
       '--first-key-file <path>',
-      'write the first key of a new database there (0600), and do not print it',
+      'write the first API key of a new database to this file (mode 0600) instead of printing it',
     )
-    .option('--first-key-expires <duration>', 'how long the first key lives, such as 1h', duration)
+    .option('--first-key-expires <duration>', 'lifetime of the first API key, such as 1h', duration)
 }
 
 function port(text: string): number {

@@ -36,7 +36,7 @@ describe.each(WAYS)('over %s', (way) => {
       )
       expect(key, stdout).not.toBeNull()
       const listed = await cli.run(['keys'])
-      expect(listed.stdout).toMatch(/^ID +NAME +ROLE +STATE +USED +CREATED +BY +EXPIRES\n/)
+      expect(listed.stdout).toMatch(/^ID +NAME +ROLE +STATE +LAST USED +CREATED +CREATED BY +EXPIRES\n/)
       expect(listed.stdout).toMatch(/ann +viewer +active +never/)
       expect(listed.stdout).not.toContain(key![1])
       expect(JSON.stringify(await cli.json('keys'))).not.toContain(key![1])
@@ -106,7 +106,7 @@ describe.each(WAYS)('over %s', (way) => {
     test('are listed, made, changed and deleted', async () => {
       const { stdout } = await cli.run(['roles'])
       expect(stdout).toMatch(
-        /^ROLE +KIND +KEYS +MAY\nviewer +built in +\d+ +jobs:read jobs:read:all workers:view\n/,
+        /^ROLE +KIND +KEYS +PERMISSIONS\nviewer +built in +\d+ +jobs:read jobs:read:all workers:view\n/,
       )
       const made = await cli.json('roles', 'create', 'auditor', '--allow', 'access:manage,jobs:read:all')
       expect(made).toMatchObject({

@@ -28,13 +28,13 @@ tasks:
       'warning: task smaller: differs from task other in how much of vram model flux uses, and will be rejected when it starts, because a model is loaded once for both',
     ],
   ])
-  expect(stdout).toMatch(/\nBUDGET +THERE IS +QUANTUM +MAX WAIT +TASKS\n/)
+  expect(stdout).toMatch(/\nBUDGET +CAPACITY +QUANTUM +MAX WAIT +TASKS\n/)
   expect(stdout).toMatch(
     /\nvram +gpu0 24GB, gpu1 8GB on each machine +12 +5m +bare slip other same smaller chat\n/,
   )
   expect(stdout).toMatch(/\nseats +3 +12 +3m +other\ncards +the GPUs of each machine +12 +3m *\n/)
   expect(stdout).toMatch(
-    /\nPOOL +STARTED BY +WORKERS +CAPACITY\nburst +local +up to 5 +1\nbase +command +1 to 3 +none\n/,
+    /\nPOOL +PROVISIONER +WORKERS +CAPACITY\nburst +local +up to 5 +1\nbase +command +1 to 3 +none\n/,
   )
   expect(await cli.json('check', 'budgets.yaml')).toMatchObject({
     budgets: [

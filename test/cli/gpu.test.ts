@@ -106,7 +106,7 @@ describe.each(WAYS)('over %s', (way) => {
     expect(stdout).toMatch(/\nMODEL +WAITING +OLDEST +RUNNING +COPIES +LOAD +JOB +LOADS +SWAPS AVOIDED\n/)
     expect(stdout).toMatch(/\nflux +1 +\S+ +0 +0 +0 +0\n/)
     expect(stdout).toMatch(/\nllama +1 +\S+ +1 +1 +4\.0s +1 +0\n/)
-    expect(stdout).toMatch(/\nTASK +MODEL +WAITING +OLDEST +WHY\n/)
+    expect(stdout).toMatch(/\nTASK +MODEL +WAITING +OLDEST +BLOCKED BY\n/)
     expect(stdout).toMatch(
       /\n1 load so far; 0 jobs served without the swap that strict order would have made first\n$/,
     )
@@ -114,7 +114,7 @@ describe.each(WAYS)('over %s', (way) => {
 
   test('budgets are listed, changed, and reset', { timeout: 90_000 }, async () => {
     const { stdout } = await cli.run(['budgets'])
-    expect(stdout).toMatch(/^BUDGET +DEVICE +HELD +CAPACITY +ROOM +SAFETY +QUANTUM +MAX WAIT\n/)
+    expect(stdout).toMatch(/^BUDGET +DEVICE +HELD +CAPACITY +AVAILABLE +SAFETY +QUANTUM +MAX WAIT\n/)
     expect(stdout).toMatch(/\nlicences +0 +2 +2 +12 +\S+\n/)
     expect(stdout).toMatch(/\nvram +\S+\/card0 +16GB +24GB +8GB +1GB +12 +\S+\n/)
 

@@ -256,7 +256,7 @@ describe.each(WAYS)('over %s', (way) => {
   describe('workers', () => {
     test('are listed with what they run', async () => {
       expect((await cli.run(['workers'])).stdout).toMatch(
-        /^NAME +STATE +RUNNING +SEEN +UP +HOST +PID +VERSION +TASKS\nw1 +working +0 of 2 +\S+ ago +\S+ +\S+ +\d+ +\S+ +noop\n$/,
+        /^NAME +STATE +RUNNING +LAST SEEN +UP +HOST +PID +VERSION +TASKS\nw1 +working +0 of 2 +\S+ ago +\S+ +\S+ +\d+ +\S+ +noop\n$/,
       )
       const [only] = await cli.json<WorkerView[]>('workers')
       expect(only).toMatchObject({

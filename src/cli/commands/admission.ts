@@ -26,33 +26,33 @@ export const declareAdmission: Declare = (command, act) => {
   command
     .option(
       '--max-active <number|none>',
-      'root jobs that may be active at once',
+      'maximum number of active root jobs',
       setting(ADMISSION_FIELDS.maxActive),
     )
     .option(
       '--max-scheduled <number|none>',
-      'root jobs whose first start may lie in the future',
+      'maximum number of scheduled root jobs',
       setting(ADMISSION_FIELDS.maxScheduled),
     )
     .option(
       '--max-per-owner <number|none>',
-      'root jobs that one owner may have, those for later included',
+      'maximum number of root jobs of one owner, including scheduled jobs',
       setting(ADMISSION_FIELDS.maxPerOwner),
     )
     .option(
       '--max-queued <task=number|none>',
-      'root jobs of a task that may wait; may be given several times',
+      'maximum number of waiting root jobs of a task; may be repeated',
       depth,
     )
     .option(
       '--deadline <duration|none>',
-      'how long jobs may wait for their start whose submission and task say nothing about it',
+      'start deadline of jobs whose submission and task set none',
       setting(DEADLINE),
     )
     .action((options: AdmissionOptions) => act((world) => admission(world, options)))
   command
     .command('reset')
-    .description('undo what operators changed: the limits are again as files and programs last said')
+    .description('undo the changes of operators: the limits of files and programs apply again')
     .action((options: CommonOptions) =>
       act((world) => print(world, options, (system) => system.resetAdmission())),
     )

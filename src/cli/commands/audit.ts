@@ -25,13 +25,13 @@ const PAGE = 1000
 /** `sluice audit` */
 export const declareAudit: Declare = (command, act) => {
   command
-    .option('--actor <name>', 'only what this one did')
-    .option('--action <action>', 'only this, such as key.create; key. for all that begin so')
-    .option('--target <target>', 'only what was done to this, such as "lane interactive"')
-    .option('--refused', 'only what was refused')
-    .option('--since <time>', 'only from then on: a time, or how long ago, such as 2h', since)
+    .option('--actor <name>', 'only actions of this actor')
+    .option('--action <action>', 'only this action, such as key.create; key. matches all that begin with it')
+    .option('--target <target>', 'only actions on this target, such as "lane interactive"')
+    .option('--refused', 'only rejected requests')
+    .option('--since <time>', 'only since this time, or this long ago, such as 2h', since)
     .option('--before <id>', 'only entries with a smaller id: the next page')
-    .option('-n, --limit <number>', 'at most this many', positiveNumber, DEFAULT_LIMIT)
+    .option('-n, --limit <number>', 'maximum number of entries', positiveNumber, DEFAULT_LIMIT)
     .action((options: AuditOptions) => act((world) => showAudit(world, options)))
 }
 

@@ -39,7 +39,7 @@ export const declareBudgets: Declare = (command, act) => {
   })
   const create = command
     .command('create')
-    .description('create a budget for the whole system; no file has to declare it')
+    .description('create a budget for the whole system, without a file')
     .argument('<name>', 'name of the budget')
     .requiredOption('--capacity <amount>', 'how much there is, such as 3 or 24GB', amountText)
   withFieldOptions(create, RULES)
@@ -51,12 +51,12 @@ export const declareBudgets: Declare = (command, act) => {
   const set = withFieldOptions(
     command
       .command('set')
-      .description('change a budget; the change stays, whatever files say, until reset')
+      .description('change a budget; the change overrides files until reset')
       .argument('<name>', 'name of the budget'),
     { capacity: CAPACITY },
   ).option(
     '--limit <device=amount|none>',
-    'the most that may be held of a device, by its key, or its name on every machine; may be given several times',
+    'the maximum amount held of a device, by its key, or by its name on every machine; may be repeated',
     limit,
   )
   withFieldOptions(set, RULES).action((name: string, options: SetOptions) =>
@@ -64,12 +64,12 @@ export const declareBudgets: Declare = (command, act) => {
   )
   command
     .command('reset')
-    .description('undo what operators changed: the budget is again as files and programs last said')
+    .description('undo the changes of operators: the values of files and programs apply again')
     .argument('<name>', 'name of the budget')
     .action((name: string, options: CommonOptions) => act((world) => resetBudget(world, name, options)))
   command
     .command('delete')
-    .description('remove a budget that has left the file; refused while tasks use it')
+    .description('delete a budget that is no longer in the file and that no task uses')
     .argument('<name>', 'name of the budget')
     .action((name: string, options: CommonOptions) => act((world) => deleteBudget(world, name, options)))
 }
@@ -131,7 +131,7 @@ const COLUMNS: readonly Column<Row>[] = [
     align: 'right',
   },
   {
-    title: 'ROOM',
+    title: 'AVAILABLE',
     value: ({ budget, device }) => (device === undefined ? '' : orNone(device.room, budget)),
     align: 'right',
   },

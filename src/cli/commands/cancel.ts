@@ -12,12 +12,12 @@ interface CancelOptions extends ManyFlags {
 export const declareCancel: Declare = (command, act) => {
   command
     .argument('[job...]', 'ids of jobs')
-    .option('--reason <text>', 'why; kept with the job and in the audit', 'on request')
+    .option('--reason <text>', 'the reason, stored with the job and in the audit log', 'on request')
   addManyOptions(command)
   command
     .addHelpText(
       'after',
-      '\nA waiting job is cancelled at once. A running one is asked to stop; programs and processes\nare killed after the grace. With a filter in place of ids: all jobs that match and have not ended.',
+      '\nA waiting job is cancelled at once. A running job is asked to stop; programs and processes are\nkilled after the grace period. With a filter instead of ids: all matching jobs that have not ended.',
     )
     .action((ids: string[], options: CancelOptions) => act((world) => cancel(world, ids, options)))
 }

@@ -23,7 +23,10 @@ import { zoneClock } from '../zone-clock.ts'
 /** `sluice check [FILE]` */
 export const declareCheck: Declare = (command, act) => {
   command
-    .argument('[file]', 'the config or workflow file; default: the one of this folder or of one above')
+    .argument(
+      '[file]',
+      'the config or workflow file; default: the config of this folder or the nearest one above it',
+    )
     .addHelpText('after', '\nReads the file and the environment. Opens no database and changes nothing.')
     .action((file: string | undefined, options: CommonOptions) => act((world) => check(world, file, options)))
 }
@@ -138,7 +141,7 @@ function writeBudgets(world: World, budgets: ReturnType<typeof budgetsOf>): void
     world.out,
     [
       { title: 'BUDGET', value: (budget) => budget.name },
-      { title: 'THERE IS', value: whatThereIs },
+      { title: 'CAPACITY', value: whatThereIs },
       { title: 'QUANTUM', value: (budget) => String(budget.quantum), align: 'right' },
       { title: 'MAX WAIT', value: (budget) => formatDuration(budget.maxWaitMs), align: 'right' },
       { title: 'TASKS', value: (budget) => budget.tasks.join(' '), shrinks: true },
@@ -164,7 +167,7 @@ function writePools(
     world.out,
     [
       { title: 'POOL', value: (pool) => pool.name },
-      { title: 'STARTED BY', value: (pool) => pool.provisioner },
+      { title: 'PROVISIONER', value: (pool) => pool.provisioner },
       { title: 'WORKERS', value: ({ min, max }) => (min === 0 ? `up to ${max}` : `${min} to ${max}`) },
       {
         title: 'CAPACITY',
@@ -203,7 +206,7 @@ function writeSchedules(world: World, schedules: ReturnType<typeof schedulesOf>)
       { title: 'CRON', value: (schedule) => schedule.cron },
       { title: 'ZONE', value: (schedule) => schedule.timezone },
       {
-        title: 'NEXT, IN ITS ZONE',
+        title: 'NEXT TICKS, LOCAL TIME',
         value: ({ next, timezone }) => next.map((tick) => zoneClock(new Date(tick), timezone)).join(', '),
         shrinks: true,
       },

@@ -205,7 +205,7 @@ const QUEUE_COLUMNS: readonly Column<QueueView>[] = [
   { title: 'MODEL', value: (queue) => queue.model ?? '', optional: true },
   { title: 'WAITING', value: (queue) => String(queue.depth), align: 'right' },
   { title: 'OLDEST', value: (queue) => roughly(queue.waitedMs), align: 'right' },
-  { title: 'WHY', value: (queue) => queue.reason, shrinks: true },
+  { title: 'BLOCKED BY', value: (queue) => queue.reason, shrinks: true },
 ]
 
 function summary(models: readonly ModelView[]): string {

@@ -23,8 +23,8 @@ interface DoctorOptions extends CommonOptions {
 /** `sluice doctor` */
 export const declareDoctor: Declare = (command, act) => {
   command
-    .option('-q, --quiet', 'only what is not as it should be')
-    .addHelpText('after', '\nChanges nothing. Exits with 1 when it finds a problem.')
+    .option('-q, --quiet', 'only findings that need attention')
+    .addHelpText('after', '\nChanges nothing. Exits with 1 if it finds a problem.')
     .action((options: DoctorOptions) => act((world) => doctor(world, options)))
 }
 

@@ -21,8 +21,8 @@ const MOST = 200
 export const declareErrors: Declare = (command, act) => {
   command
     .option('--task <name>', 'only failures of this task')
-    .option('--since <time>', 'only from then on: a time, or how long ago, such as 2h', since)
-    .option('-n, --limit <number>', `at most this many groups, up to ${MOST}`, positiveNumber, DEFAULT_LIMIT)
+    .option('--since <time>', 'only since this time, or this long ago, such as 2h', since)
+    .option('-n, --limit <number>', `maximum number of groups, up to ${MOST}`, positiveNumber, DEFAULT_LIMIT)
     .addHelpText('after', '\nTo run a group again: sluice retry --group GROUP [--dry-run]')
     .action((options: ErrorsOptions) => act((world) => showErrors(world, options)))
 }

@@ -21,7 +21,7 @@ interface FleetOptions extends CommonOptions {
 export const declareFleet: Declare = (command, act) => {
   command
     .option('--pool <name>', 'only this pool')
-    .option('--limit <number>', 'decisions at most (default: 20)', setting(POOL_FIELDS.max))
+    .option('--limit <number>', 'maximum number of decisions (default: 20)', setting(POOL_FIELDS.max))
     .action((options: FleetOptions) => act((world) => show(world, options)))
 }
 
@@ -53,18 +53,18 @@ function decisionColumns(now: number): Column<Decision>[] {
     { title: 'WHEN', value: ({ decidedAt }) => `${roughly(now - decidedAt.getTime())} ago`, align: 'right' },
     { title: 'POOL', value: ({ pool }) => pool },
     {
-      title: 'DECIDED',
+      title: 'DECISION',
       value: ({ action, count: workers }) =>
         action === 'start'
           ? `start ${workers}`
           : `keep ${workers} that ${workers === 1 ? 'was' : 'were'} leaving`,
     },
     {
-      title: 'BECAME',
+      title: 'OUTCOME',
       value: becameOf,
       colour: ({ outcome }) => (outcome === 'failed' || outcome === 'expired' ? 'red' : undefined),
     },
-    { title: 'WHY', value: ({ reason }) => reason, shrinks: true },
+    { title: 'REASON', value: ({ reason }) => reason, shrinks: true },
   ]
 }
 

@@ -50,24 +50,27 @@ export const declareKeys: Declare = (command, act) => {
   })
   const created = command
     .command('create')
-    .description('make a key for the HTTP API; it is shown once')
-    .argument('<name>', 'whose it is: what its jobs and the audit say')
-    .requiredOption('--role <role>', 'what it may do; sluice roles lists them')
-    .option('--expires <duration>', 'how long it lives, such as 30d. Default: until it is revoked', duration)
-    .option('--takeover', 'give it a name that has jobs, schedules or former keys, and with it all of them')
+    .description('create an API key; it is shown once')
+    .argument('<name>', 'the owner, named by its jobs and by the audit log')
+    .requiredOption('--role <role>', 'the role; sluice roles lists them')
+    .option('--expires <duration>', 'lifetime, such as 30d (default: until revoked)', duration)
+    .option(
+      '--takeover',
+      'allow a name that has jobs, schedules or former keys, and make the key their owner',
+    )
     .action((name: string, options: CreateOptions) => act((world) => createKey(world, name, options)))
   scopeOptions(created)
   const set = command
     .command('set')
-    .description('change what the workers of a key may run; what is left out stays')
+    .description('change what the workers of a key may run; omitted options keep their value')
     .argument('<id>', 'id of the key')
     .action((id: string, options: ScopeOptions) => act((world) => setKey(world, id, options)))
   scopeOptions(set)
   command
     .command('delete')
-    .description('revoke a key, at once and on every server; the list keeps it as revoked')
+    .description('revoke a key at once, on every server; lists show it as revoked')
     .argument('<id>', 'id of the key')
-    .option('--with-schedules', 'also disable the schedules of its owner, which go on otherwise')
+    .option('--with-schedules', 'also disable the schedules of its owner, which keep firing otherwise')
     .action((id: string, options: RevokeOptions) => act((world) => revokeKey(world, id, options)))
 }
 
@@ -76,11 +79,15 @@ function scopeOptions(command: Command): void {
     `${what}, with commas between; * stands for any characters, and "none" removes all`
   const read = (text: string) => (text === 'none' ? [] : list(text))
   command
-    .option('--tasks <list>', patterns('of a worker: the tasks it may run'), read)
-    .option('--lanes <list>', patterns('the lanes it may take jobs from'), read)
-    .option('--pools <list>', patterns('the pools it may join, if they asked for it'), read)
-    .option('--max-capacity <number|none>', 'its highest capacity (default: 100)', setting(MAX_CAPACITY))
-    .option('--min-rank <number>', 'its smallest rank (default: 0)', setting(MIN_RANK))
+    .option('--tasks <list>', patterns('tasks that its workers may run'), read)
+    .option('--lanes <list>', patterns('lanes that its workers may take jobs from'), read)
+    .option('--pools <list>', patterns('pools that its workers may join, if the pool requested them'), read)
+    .option(
+      '--max-capacity <number|none>',
+      'highest capacity of its workers (default: 100)',
+      setting(MAX_CAPACITY),
+    )
+    .option('--min-rank <number>', 'lowest rank of its workers (default: 0)', setting(MIN_RANK))
 }
 
 /** What was named; `undefined` where nothing was. */
@@ -129,10 +136,10 @@ function columns(now: number): Column<KeyView>[] {
       value: (key) => key.state,
       colour: (key) => (key.state === 'active' ? 'green' : 'dim'),
     },
-    { title: 'USED', value: (key) => ago(key.lastUsedAt) || 'never', align: 'right' },
+    { title: 'LAST USED', value: (key) => ago(key.lastUsedAt) || 'never', align: 'right' },
     { title: 'CREATED', value: (key) => ago(key.createdAt), align: 'right' },
-    { title: 'BY', value: (key) => key.createdBy, shrinks: true },
-    { title: 'RUNS', value: ({ runs }) => shortly(runs), shrinks: true, optional: true },
+    { title: 'CREATED BY', value: (key) => key.createdBy, shrinks: true },
+    { title: 'MAY RUN', value: ({ runs }) => shortly(runs), shrinks: true, optional: true },
     { title: 'EXPIRES', value: (key) => key.expiresAt?.toISOString() ?? '', optional: true },
     { title: 'REVOKED BY', value: (key) => key.revokedBy ?? '', shrinks: true, optional: true },
   ]

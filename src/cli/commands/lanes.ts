@@ -48,38 +48,38 @@ export const declareLanes: Declare = (command, act) => {
     nameOf: (lane: Lane) => lane.name,
     print: printLane,
   })
-  withFieldOptions(
-    command.command('create').description('create a lane; no file has to declare it'),
-    LANE_FIELDS,
-  )
+  withFieldOptions(command.command('create').description('create a lane, without a file'), LANE_FIELDS)
     .argument('<name>', 'name of the lane')
     .action((name: string, options: SetOptions) => act((world) => createLane(world, name, options)))
   command
     .command('delete')
-    .description('delete a lane; it stays deleted, whatever files say, until reset')
+    .description('delete a lane; it stays deleted, even if a file declares it, until reset')
     .argument('<name>', 'name of the lane')
-    .option('--move-to <lane>', 'where tasks and waiting jobs go; required if the lane is in use')
+    .option(
+      '--move-to <lane>',
+      'the lane to which its tasks and waiting jobs move; required if the lane is in use',
+    )
     .action((name: string, options: DeleteOptions) => act((world) => deleteLane(world, name, options)))
   command
     .command('move')
-    .description('move a task to another lane; it stays there, whatever files and code say, until reset')
+    .description('move a task to another lane; the move overrides files and code until reset')
     .argument('<task>', 'name of the task')
     .argument('[lane]', 'name of the lane')
-    .option('--reset', 'move it back to the lane that files and code say')
+    .option('--reset', 'move it back to the lane that files and code declare')
     .action((task: string, lane: string | undefined, options: MoveOptions) =>
       act((world) => moveTask(world, task, lane, options)),
     )
   withFieldOptions(
     command
       .command('set')
-      .description('change a lane; the change stays, whatever files say, until reset')
+      .description('change a lane; the change overrides files until reset')
       .argument('<name>', 'name of the lane'),
     LANE_FIELDS,
   ).action((name: string, options: SetOptions) => act((world) => setLane(world, name, options)))
   command
     .command('reset')
-    .description('undo what operators changed: the lane is again as files and programs last said')
-    .argument('[name]', 'name of the lane; default: all that operators changed')
+    .description('undo the changes of operators: the values of files and programs apply again')
+    .argument('[name]', 'name of the lane (default: all lanes that operators changed)')
     .action((name: string | undefined, options: CommonOptions) =>
       act((world) => (name === undefined ? resetLanes(world, options) : resetLane(world, name, options))),
     )

@@ -18,8 +18,8 @@ const PAGE = 1000
 export const declareLogs: Declare = (command, act) => {
   command
     .argument('<job>', 'id of the job')
-    .option('-f, --follow', 'go on until the job has ended')
-    .addHelpText('after', '\nWith --json: one object per line.')
+    .option('-f, --follow', 'keep printing until the job has ended')
+    .addHelpText('after', '\nWith --json, prints one object per line.')
     .action((id: string, options: LogsOptions) => act((world) => logs(world, id, options)))
 }
 

@@ -15,8 +15,8 @@ interface MigrateOptions extends CommonOptions {
 /** `sluice migrate` */
 export const declareMigrate: Declare = (command, act) => {
   command
-    .option('--dry-run', 'only say what would be done')
-    .addHelpText('after', '\nAll of it happens or none. Several at once take turns.')
+    .option('--dry-run', 'only list the migrations that would be applied')
+    .addHelpText('after', '\nApplies all migrations or none. Concurrent migrations run one after the other.')
     .action((options: MigrateOptions) => act((world) => runMigrate(world, options)))
 }
 

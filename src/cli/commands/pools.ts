@@ -30,7 +30,7 @@ export const declarePools: Declare = (command, act) => {
   ).action((name: string, options: SetOptions) => act((world) => setPool(world, name, options)))
   command
     .command('reset')
-    .description('undo what operators changed: the values of the files apply again')
+    .description('undo the changes of operators: the values of files and programs apply again')
     .argument('<name>', 'name of the pool')
     .action((name: string, options: CommonOptions) => act((world) => resetPool(world, name, options)))
   command
@@ -103,16 +103,16 @@ export function poolColumns(now: number): Column<PoolView>[] {
       align: 'right',
       colour: ({ overflow }) => (overflow > 0 ? 'yellow' : undefined),
     },
-    { title: 'ASKED', value: ({ requests }) => String(requests), align: 'right' },
+    { title: 'REQUESTS', value: ({ requests }) => String(requests), align: 'right' },
     {
-      title: 'IN VAIN',
+      title: 'FAILED',
       value: ({ failed }) => String(failed),
       align: 'right',
       colour: ({ failed }) => (failed > 0 ? 'red' : undefined),
     },
-    { title: 'CAME', value: ({ arrived }) => String(arrived), align: 'right' },
+    { title: 'REGISTERED', value: ({ arrived }) => String(arrived), align: 'right' },
     { title: 'IDLE', value: ({ idleMs }) => lasting(idleMs), align: 'right', optional: true },
     { title: 'LIFETIME', value: ({ lifetimeMs }) => lasting(lifetimeMs), align: 'right', optional: true },
-    { title: 'STARTED BY', value: ({ provisioner }) => provisioner },
+    { title: 'PROVISIONER', value: ({ provisioner }) => provisioner },
   ]
 }

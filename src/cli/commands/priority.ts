@@ -17,7 +17,7 @@ export const declarePriority: Declare = (command, act) => {
   command
     .addHelpText(
       'after',
-      '\nA higher priority starts first, within a lane. A workflow passes it on to its jobs that have not started.\nWith a filter: all waiting jobs and all workflows that match.',
+      '\nWithin a lane, higher priorities start first. The priority of a workflow applies to its jobs that have not started.\nWith a filter instead of an id: all matching jobs that wait, and all matching workflows.',
     )
     .action((numbers: string[], options: ManyFlags) => act((world) => setPriority(world, numbers, options)))
 }

@@ -25,32 +25,26 @@ interface PsOptions extends CommonOptions, FilterOptions {
 /** `sluice ps` */
 export const declarePs: Declare = (command, act) => {
   command
-    .option('-a, --all', 'finished jobs too')
-    .option('--steps', 'steps of workflows and children of fan-outs too')
+    .option('-a, --all', 'include finished jobs')
+    .option('--steps', 'include steps of workflows and children of fan-outs')
   addFilterOptions(command)
   command
     .option('--before <job>', 'only jobs with a smaller id: the next page')
-    .option('-n, --limit <number>', 'at most this many', positiveNumber, 50)
+    .option('-n, --limit <number>', 'maximum number of jobs', positiveNumber, 50)
     .option('-w, --watch', 'refresh the list every second, until Ctrl-C')
     .addHelpText(
       'after',
       '\nNewest first. Without --all and --status: only jobs that have not ended, running jobs first.' +
-        '\nWithout --steps: only jobs that were submitted, a workflow as one of them.',
+        '\nWithout --steps, a workflow is listed as one job.',
     )
     .action((options: PsOptions) => act((world) => ps(world, options)))
 }
 
 function ps(world: World, options: PsOptions): Promise<ExitCode> {
   if (options.watch === true)
-    return watch(
-      world,
-      options,
-      '--watch',
-      'leave out --watch to print the list once',
-      async (out, system) => {
-        await listJobs({ ...world, out }, system, options)
-      },
-    )
+    return watch(world, options, '--watch', 'omit --watch to print the list once', async (out, system) => {
+      await listJobs({ ...world, out }, system, options)
+    })
   return operate(world, options, (system) => listJobs(world, system, options))
 }
 

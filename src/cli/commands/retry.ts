@@ -29,21 +29,20 @@ interface RetryCommandOptions extends ManyFlags {
 export const declareRetry: Declare = (command, act) => {
   command
     .argument('[job...]', 'ids of finished jobs')
-    .option('--failed', 'of a workflow: run again what failed, and what follows from it')
-    .option('--from <step>', 'of a workflow: run this step again, and what follows from it')
-    .option('--input <json>', 'with --from: what the step gets in place of its input: JSON, @FILE, or -')
+    .option('--failed', 'of a workflow: run failed jobs again, and all that depends on them')
+    .option('--from <step>', 'of a workflow: run this step again, and all that depends on it')
+    .option(
+      '--input <json>',
+      'with --from: a new input for the step: JSON, @FILE, or - for the standard input',
+    )
   addManyOptions(command)
-  command.option(
-    '--group <group>',
-    'only failures of this error group, as sluice errors lists them',
-    errorGroup,
-  )
+  command.option('--group <group>', 'only failures of this group, as listed by sluice errors', errorGroup)
   command
     .addHelpText(
       'after',
-      '\nThe history of the job is kept; its failures count from zero again. Of a workflow, what completed is kept too.' +
-        '\nJobs of one workflow run again together. With a filter instead of ids: all jobs that match and have failed;' +
-        '\ncancelled ones only with --status cancelled. --dry-run names the workflows and counts what would run again.',
+      '\nThe history of a job is kept, and its failure count starts at zero. Completed jobs of a workflow keep their results.' +
+        '\nJobs of one workflow run again together. With a filter instead of ids: all matching jobs that have failed;' +
+        '\ncancelled jobs only with --status cancelled. --dry-run lists the workflows and counts the jobs that would run.',
     )
     .action((ids: string[], options: RetryCommandOptions) => act((world) => retry(world, ids, options)))
 }

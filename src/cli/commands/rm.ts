@@ -11,7 +11,7 @@ interface RmOptions extends CommonOptions {
 export const declareRm: Declare = (command, act) => {
   command
     .argument('<job...>', 'ids of finished jobs')
-    .option('--tree', 'delete workflows with all jobs below them')
+    .option('--tree', 'also delete workflows, with all jobs below them')
     .action((ids: string[], options: RmOptions) =>
       act((world) =>
         eachJob(world, options, ids, async (system, id) => {

@@ -23,13 +23,13 @@ export const declareRoles: Declare = (command, act) => {
   })
   command
     .command('create')
-    .description('make a role of your own')
+    .description('create a role')
     .argument('<name>', 'name of the role')
     .requiredOption('--allow <list>', 'permissions, with commas between', list)
     .action((name: string, options: AllowOptions) => act((world) => saveRole(world, name, options, true)))
   command
     .command('set')
-    .description('change what a role of your own allows, for all keys that have it')
+    .description('replace the permissions of a role, for all keys that have it')
     .argument('<name>', 'name of the role')
     .requiredOption('--allow <list>', 'all its permissions, with commas between', list)
     .action((name: string, options: AllowOptions) => act((world) => saveRole(world, name, options, false)))
@@ -42,9 +42,9 @@ export const declareRoles: Declare = (command, act) => {
 
 const COLUMNS: readonly Column<RoleView>[] = [
   { title: 'ROLE', value: (role) => role.name },
-  { title: 'KIND', value: (role) => (role.builtIn ? 'built in' : 'own') },
+  { title: 'KIND', value: (role) => (role.builtIn ? 'built in' : 'custom') },
   { title: 'KEYS', value: (role) => String(role.keys), align: 'right' },
-  { title: 'MAY', value: (role) => role.permissions.join(' '), shrinks: true },
+  { title: 'PERMISSIONS', value: (role) => role.permissions.join(' '), shrinks: true },
 ]
 
 function listRoles(world: World, options: CommonOptions): Promise<ExitCode> {

@@ -22,21 +22,24 @@ interface RunOptions extends CommonOptions {
 /** `sluice run [FILE]` */
 export const declareRun: Declare = (command, act) => {
   command
-    .argument('[file]', 'the file with the workflow; default: the config of this folder or of one above')
-    .option('--workflow <name>', 'which one, where the file has several')
-    .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input; {} without it')
+    .argument(
+      '[file]',
+      'the file with the workflow; default: the config of this folder or the nearest one above it',
+    )
+    .option('--workflow <name>', 'the workflow to run, if the file has several')
+    .option('--input <json>', 'the input: JSON, @FILE, or - for the standard input (default: {})')
     .option(
       '--capacity <number>',
-      'jobs at once; 0: no limit but those of the lanes (default: 0)',
+      'jobs at once; 0: only the lanes limit it (default: 0)',
       setting(SETTINGS.capacity.reader),
     )
-    .option('--database <address>', 'instead of DATABASE_URL or the embedded one')
-    .option('--resume [job]', 'continue the last run if it did not complete, or this one')
+    .option('--database <address>', 'the database, instead of DATABASE_URL or the embedded one')
+    .option('--resume [job]', 'continue this run, or the last one if it did not complete')
     .addHelpText(
       'after',
-      '\nExits with 0 when the workflow has completed, with 1 when it has failed or was cancelled.' +
-        '\nCtrl-C stops what runs and cancels the workflow; a second one leaves it as it is. --resume continues a run' +
-        '\nthat failed or was interrupted: completed steps keep their results.',
+      '\nExits with 0 if the workflow completed, and with 1 if it failed or was cancelled.' +
+        '\nCtrl-C stops the running jobs and cancels the workflow; a second Ctrl-C leaves it as it is. --resume continues a' +
+        '\nrun that failed or was interrupted: completed steps keep their results.',
     )
     .action((file: string | undefined, options: RunOptions) => act((world) => run(world, file, options)))
 }

@@ -40,7 +40,7 @@ export const declareSchedules: Declare = (command, act) => {
 
   declareList(command, act, list)
   described(named('create', 'create a schedule'))
-    .option('--disabled', 'let its ticks go by until it is enabled')
+    .option('--disabled', 'create it disabled')
     .action((name: string, options: DescribedOptions) => act((world) => create(world, name, options)))
   described(named('set', 'change a schedule; the change stays, whatever files say, until reset')).action(
     (name: string, options: DescribedOptions) => act((world) => set(world, name, options)),
@@ -68,28 +68,28 @@ export const declareSchedules: Declare = (command, act) => {
 
 function described(command: Command): Command {
   return command
-    .option('--task <name>', 'the task it submits')
-    .option('--workflow <name>', 'the workflow it submits')
-    .option('--cron <expression>', 'when: "minute hour day month weekday", in quotes')
-    .option('--timezone <zone>', 'whose clocks, such as Europe/Berlin; UTC unless given')
+    .option('--task <name>', 'the task to submit')
+    .option('--workflow <name>', 'the workflow to submit')
+    .option('--cron <expression>', 'when to fire: "minute hour day month weekday", in quotes')
+    .option('--timezone <zone>', 'the time zone, such as Europe/Berlin (default: UTC)')
     .option('--input <json>', 'the input of its jobs: JSON, @FILE, or - for the standard input')
     .option('--key <key|none>', 'at most one active job per task and key', setting(SCHEDULE_FIELDS.key))
     .option('--priority <number|none>', 'higher starts first', setting(SCHEDULE_FIELDS.priority))
     .option('--lane <name|none>', "a lane other than the task's", setting(SCHEDULE_FIELDS.lane))
-    .option('--tag <tag>', 'a word to find its jobs by; may be repeated', several)
+    .option('--tag <tag>', 'a tag for its jobs; may be repeated', several)
     .option(
       '--deadline <duration|none>',
-      'a job fails if it has not started this long after it could',
+      'how long a job may wait for its start before it fails',
       setting(SCHEDULE_FIELDS.deadline),
     )
     .option(
       '--overlap <allow|skip>',
-      'skip: no new job while an earlier one has not ended',
+      'skip: submits no job while an earlier one has not ended',
       setting(SCHEDULE_FIELDS.overlap),
     )
     .option(
       '--catch-up <number>',
-      'ticks at most that are made up for after a time when nobody was there',
+      'maximum number of missed ticks that are made up for',
       setting(SCHEDULE_FIELDS.catchUp),
     )
 }

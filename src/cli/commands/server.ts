@@ -14,9 +14,9 @@ export const declareServer: Declare = (command, act) => {
     .option('--config <file>', 'the config file with lanes, tasks, workflows and schedules')
     .addHelpText(
       'after',
-      '\nServes the HTTP API under /api/v1, its description at /openapi.json and /docs; runs no jobs itself.' +
-        '\nThe first start on a database prints its first key once, and sets a ceiling of 1024 active jobs and a start' +
-        '\ndeadline of 4 h where nothing is set. Ctrl-C or SIGTERM: lets requests finish within shutdownGrace.' +
+      '\nServes the HTTP API under /api/v1, its description at /openapi.json and /docs, and the dashboard. Runs no jobs.' +
+        '\nThe first start on a database prints the first API key once, and sets a ceiling of 1024 active jobs and a start' +
+        '\ndeadline of 4 h, unless other values are set. On Ctrl-C or SIGTERM, requests may finish within shutdownGrace.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
     .action((options: ServeOptions) => act((world) => server(world, options)))

@@ -29,7 +29,11 @@ const SHOWN: readonly PolicyName[] = POLICY_NAMES.filter((name) => name !== 'nai
 export const declareSim: Declare = (command, act) => {
   command
     .argument('<file>', 'a workload, YAML or JSON: devices, models, and arrivals or jobs')
-    .option('--seeds <number>', 'play that many variations and print the means (default: 20)', positiveNumber)
+    .option(
+      '--seeds <number>',
+      'simulate this many variations and print their means (default: 20)',
+      positiveNumber,
+    )
     .option('--seed <number>', 'the first seed (default: 1)', wholeNumber)
     .option('--policy <names>', `policies to compare (default: ${SHOWN.join(',')})`, policies)
     .option('--svg <file>', 'draw the devices over time, for the first seed')

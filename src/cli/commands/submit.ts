@@ -35,19 +35,23 @@ const SAY_AFTER_MS = 2000
 export const declareSubmit: Declare = (command, act) => {
   command
     .argument('<name>', 'name of the task or workflow')
-    .option('--input <json>', 'its input: JSON, @FILE, or - for the standard input')
+    .option('--input <json>', 'the input: JSON, @FILE, or - for the standard input')
     .option('--key <key>', 'at most one active job per task and key; attaches to it if there is one')
     .option('--priority <number>', 'higher starts first, within a lane', wholeNumber)
     .option('--lane <name>', "a lane other than the task's")
-    .option('--run-at <time>', 'not before: 2031-05-01T08:00:00Z, or 10m from now', moment)
+    .option(
+      '--run-at <time>',
+      'do not start before this time, such as 2031-05-01T08:00:00Z, or 10m for ten minutes from now',
+      moment,
+    )
     .option(
       '--deadline <duration|none>',
-      'fail if it has not started this long after it could; none: wait for ever',
+      'how long the job may wait for its start before it fails; none: without limit',
       setting(TASK_FIELDS.deadline),
     )
-    .option('--tag <tag>', 'a word to find it by; may be repeated', several)
+    .option('--tag <tag>', 'a tag; may be repeated', several)
     .option('--idempotency-key <key>', 'with --server: a repeated request with the same key submits once')
-    .option('--wait', 'wait for the end; print the result, or exit with 1')
+    .option('--wait', 'wait until the job has ended, and print its result')
     .addHelpText(
       'after',
       '\nRegisters the lanes, tasks and workflows of the config file first, if there is one.' +

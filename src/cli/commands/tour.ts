@@ -30,11 +30,11 @@ const RATE_MS = 3000
 /** `sluice tour` */
 export const declareTour: Declare = (command, act) => {
   command
-    .option('--speed <factor>', 'how fast the sample jobs work', factor, 1)
+    .option('--speed <factor>', 'speed of the sample jobs', factor, 1)
     .addHelpText(
       'after',
-      '\nRuns about 290 sample jobs in three lanes on the embedded PostgreSQL, whatever DATABASE_URL says.' +
-        '\nCtrl-C stops it; the next one goes on with what was left.',
+      '\nRuns about 290 sample jobs in three lanes on the embedded PostgreSQL, even if DATABASE_URL is set.' +
+        '\nCtrl-C stops it. The next tour continues with the remaining jobs.',
     )
     .action((options: TourOptions) => act((world) => tour(world, options)))
 }

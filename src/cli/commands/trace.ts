@@ -19,8 +19,8 @@ export const declareTrace: Declare = (command, act) => {
     .argument('<job>', 'id of a job that failed, or of the workflow it is in')
     .addHelpText(
       'after',
-      '\nGoes from the failure back to the root: what each level got, what had been decided there, and where its' +
-        '\ninput differs from that of a good job: the nearest item that completed, or the last good run.',
+      '\nFollows the failure up to the root: the input of each level, its earlier decisions, and how its input' +
+        '\ndiffers from that of a successful job: the nearest item that completed, or the last successful run.',
     )
     .action((id: string, options: CommonOptions) => act((world) => trace(world, id, options)))
 }

@@ -16,8 +16,8 @@ interface TreeCommandOptions extends CommonOptions {
 export const declareTree: Declare = (command, act) => {
   command
     .argument('<job>', 'id of a workflow, or of any job in its tree')
-    .option('--depth <number>', 'levels below it; all, unless said otherwise', wholeNumber)
-    .addHelpText('after', '\nOf a wide fan-out only failures and the first and last children are shown.')
+    .option('--depth <number>', 'number of levels below the job (default: all)', wholeNumber)
+    .addHelpText('after', '\nOf a wide fan-out, only failures and the first and last children are shown.')
     .action((id: string, options: TreeCommandOptions) => act((world) => tree(world, id, options)))
 }
 

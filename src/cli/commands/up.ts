@@ -27,17 +27,17 @@ export const declareUp: Declare = (command, act) => {
   command
     .option(
       '--capacity <number>',
-      'jobs at once; 0: no limit but the lanes',
+      'jobs at once; 0: only the lanes limit it',
       setting(SETTINGS.capacity.reader),
     )
     .option('--tour', 'run sample jobs and workflows, on a simulated GPU')
     .option('--config <file>', 'the config file with lanes, tasks, workflows and schedules')
     .addHelpText(
       'after',
-      '\nDATABASE_URL, else an embedded PostgreSQL; the HTTP API; and a worker for the tasks of the config.' +
-        '\nPrints the first key of a new database; and, on a terminal only, an address that signs a browser in, once,' +
+      '\nUses the database in DATABASE_URL, else an embedded PostgreSQL. The worker runs the tasks of the config.' +
+        '\nPrints the first API key of a new database and, on a terminal only, an address that signs in one browser' +
         '\nwithin 15 minutes.' +
-        '\nCtrl-C or SIGTERM: requests and jobs may finish within shutdownGrace. A second one: at once.' +
+        '\nOn Ctrl-C or SIGTERM, requests and jobs may finish within shutdownGrace. A second signal stops at once.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
     .action((options: UpOptions) => act((world) => up(world, options)))
@@ -82,7 +82,7 @@ async function up(world: World, options: UpOptions): Promise<ExitCode> {
 /** A program without tasks is still a server: others may work. */
 async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void> {
   if (app.services.tasks.byName.size === 0) {
-    log.info({}, 'no worker in this process: no config names a task; --tour brings some to look at')
+    log.info({}, 'this process runs no worker: the config defines no tasks. Use --tour to try samples')
     return
   }
   // It would take everything, and no pool would ever be asked for anything.
@@ -90,7 +90,7 @@ async function work(app: Sluice, log: Logger, options: UpOptions): Promise<void>
   if (pools.size > 0 && options.capacity === undefined && options.tour !== true) {
     log.info(
       { pools: [...pools.keys()] },
-      'no worker in this process: pools start workers where jobs overflow',
+      'this process runs no worker: pools start workers when jobs overflow',
     )
     return
   }

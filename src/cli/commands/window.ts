@@ -9,12 +9,12 @@ export const declareWindow: Declare = (command, act) => {
     .argument('<job>', 'id of a running fan-out')
     .argument(
       '<size>',
-      'how many of its children may be in flight; 0 pauses it; resume goes back to the former size',
+      'how many of its children may be in flight; 0 pauses it; resume restores the size before the pause',
       size,
     )
     .addHelpText(
       'after',
-      '\nMade smaller, it stops none of those in flight; no new one starts until there is room.',
+      '\nA smaller window stops no child. The next child starts once fewer are in flight.',
     )
     .action((id: string, wanted: number | 'resume', options: CommonOptions) =>
       act((world) =>

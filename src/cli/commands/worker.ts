@@ -53,32 +53,32 @@ export const declareWorker: Declare = (command, act) => {
     )
     .option(
       '--processes <number>',
-      'the most processes for tasks that run in one (default: the cores, shared by the workers of the host)',
+      'maximum number of processes for tasks that run in a process (default: the cores, shared by the workers of the host)',
       setting(SETTINGS.processes.reader),
     )
     .option(
       '--initialiser <module#function>',
-      'what each process loads and calls before it takes jobs',
+      'the function that each process calls before it takes jobs',
       setting(moduleFunction),
     )
-    .option('--name <name>', 'default: host name and process id')
-    .option('--tasks <list>', 'only these, with commas between', list)
-    .option('--label <name=value>', 'what it offers to tasks with requires; may be repeated', labelTexts)
+    .option('--name <name>', 'name of the worker (default: host name and process id)')
+    .option('--tasks <list>', 'only these tasks, separated by commas', list)
+    .option('--label <name=value>', 'a label, for tasks with requires; may be repeated', labelTexts)
     .option(
       '--rank <number>',
-      'its place in the order in which workers are filled (default: 0)',
+      'position in the order in which workers are filled, lowest first (default: 0)',
       setting(RANK),
     )
-    .option('--pool <name>', 'the pool it belongs to, which says when it leaves (default: SLUICE_POOL)')
-    .option('--build <text>', 'which build of your program this is (default: SLUICE_BUILD)')
-    .option('--tour', 'also take the sample jobs of sluice up --tour')
+    .option('--pool <name>', 'the pool of the worker, which determines when it stops (default: SLUICE_POOL)')
+    .option('--build <text>', 'the build of your program (default: SLUICE_BUILD)')
+    .option('--tour', 'also run the sample jobs of sluice up --tour')
     .option('--config <file>', 'the config file with lanes and tasks')
     .addHelpText(
       'after',
-      '\nTakes the tasks of the config: programs (tasks.NAME.exec), and what a module exports as tasks.' +
-        '\nWith --server it needs no database; the lanes of the config are left to the server, and only new tasks' +
-        '\nare made known. Its key has workers:run.' +
-        '\nCtrl-C or SIGTERM: finishes what runs within shutdownGrace, then hands it back. A second one: at once.' +
+      '\nRuns the tasks of the config: programs (tasks.NAME.exec), and the tasks that a module exports.' +
+        '\nWith --server, it needs no database. The server keeps its own lanes; only new tasks' +
+        '\nare registered. The API key needs workers:run.' +
+        '\nOn Ctrl-C or SIGTERM, jobs may finish within shutdownGrace; the others are requeued. A second signal requeues all at once.' +
         '\nLogs to stderr; SLUICE_LOG sets the level (default info).',
     )
     .action((options: WorkerOptions) => act((world) => worker(world, options)))

@@ -27,25 +27,25 @@ export const declareWorkers: Declare = (command, act) => {
   })
   command
     .command('drain')
-    .description('let a worker finish what it runs and take nothing new')
-    .argument('[name]', 'name of the worker; without one, --label says which')
-    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .description('let a worker finish its jobs and take no new ones')
+    .argument('[name]', 'name of the worker; omit it to select workers by --label')
+    .option('--label <name=value>', 'only workers with this label; may be repeated', labelTexts)
     .action((name: string | undefined, options: WhichOptions) =>
       act((world) => drain(world, name, true, options)),
     )
   command
     .command('undrain')
     .description('let a drained worker take jobs again')
-    .argument('[name]', 'name of the worker; without one, --label says which')
-    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .argument('[name]', 'name of the worker; omit it to select workers by --label')
+    .option('--label <name=value>', 'only workers with this label; may be repeated', labelTexts)
     .action((name: string | undefined, options: WhichOptions) =>
       act((world) => drain(world, name, false, options)),
     )
   command
     .command('stop')
-    .description('ask a worker to end once what it runs has ended')
-    .argument('[name]', 'name of the worker; without one, --label says which')
-    .option('--label <name=value>', 'only workers that have it; may be repeated', labelTexts)
+    .description('stop a worker once its jobs have ended')
+    .argument('[name]', 'name of the worker; omit it to select workers by --label')
+    .option('--label <name=value>', 'only workers with this label; may be repeated', labelTexts)
     .action((name: string | undefined, options: WhichOptions) => act((world) => stop(world, name, options)))
 }
 
@@ -94,7 +94,7 @@ function columns(now: number): Column<WorkerView>[] {
       align: 'right',
       optional: true,
     },
-    { title: 'SEEN', value: (worker) => `${roughly(worker.silentMs)} ago`, align: 'right' },
+    { title: 'LAST SEEN', value: (worker) => `${roughly(worker.silentMs)} ago`, align: 'right' },
     { title: 'UP', value: (worker) => roughly(now - worker.startedAt.getTime()), align: 'right' },
     { title: 'HOST', value: (worker) => worker.host },
     { title: 'PID', value: (worker) => String(worker.pid), align: 'right' },

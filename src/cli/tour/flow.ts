@@ -26,7 +26,7 @@ export async function flow(
     untilStopped(stop, PAUSE_MS, log, () => showOnce(app, log, now, stop)),
   ])
   await product.removeSchedules(app).catch((error) => {
-    log.warn({ error: messageOf(error) }, 'the schedules of the tour are still there')
+    log.warn({ error: messageOf(error) }, 'the schedules of the tour could not be deleted')
   })
 }
 
