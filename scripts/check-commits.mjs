@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
 const MAX = 72
-const root = process.env.SLUICE_CHECK_ROOT ?? join(import.meta.dirname, '..')
+const root = process.env.CHECK_ROOT ?? join(import.meta.dirname, '..')
 const range = process.argv[2] ?? defaultRange()
 const problems = range === undefined ? [] : subjectsOf(range).flatMap(judge)
 

@@ -18,19 +18,15 @@ async function problemsOf(...subjects: readonly string[]): Promise<string[]> {
   git('switch', '--quiet', '--create', 'work')
   for (const subject of subjects) git('commit', '--quiet', '--allow-empty', `--message=${subject}`)
   return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [SCRIPT],
-      { env: { ...process.env, SLUICE_CHECK_ROOT: root } },
-      (error, _, stderr) =>
-        resolve(
-          error === null
-            ? []
-            : stderr
-                .trim()
-                .split('\n')
-                .map((line) => line.replace(/^commit \w+ /, '')),
-        ),
+    execFile(process.execPath, [SCRIPT], { env: { ...process.env, CHECK_ROOT: root } }, (error, _, stderr) =>
+      resolve(
+        error === null
+          ? []
+          : stderr
+              .trim()
+              .split('\n')
+              .map((line) => line.replace(/^commit \w+ /, '')),
+      ),
     )
   })
 }
@@ -64,6 +60,6 @@ test('names subjects without an area, in another mood, too long, or with a full 
 test('checks nothing where there is no repository', async () => {
   const root = await mkdtemp(join(tmpdir(), 'sluice-commits-'))
   onTestFinished(() => rm(root, { recursive: true, force: true }))
-  const env = { ...process.env, SLUICE_CHECK_ROOT: root, GIT_CEILING_DIRECTORIES: tmpdir() }
+  const env = { ...process.env, CHECK_ROOT: root, GIT_CEILING_DIRECTORIES: tmpdir() }
   expect(execFileSync(process.execPath, [SCRIPT], { env, encoding: 'utf8' })).toBe('')
 })

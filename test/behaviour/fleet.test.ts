@@ -113,7 +113,7 @@ describe('overflow', () => {
     await until(async () => (await decisions(app))[0]!.outcome === 'failed', 'the time limit')
     await one.tend()
     expect(provisioner.calls, 'it backs off').toHaveLength(1)
-    expect((await decisions(app))[0]!.endedWhy).toBe('no answer within 0.2 s')
+    expect((await decisions(app))[0]!.endedWhy).toBe('no response within 0.2 s')
 
     await app.setPool('burst', { cooldown: '0s' })
     await database.sql(`update sluice.fleet_decisions set ended_at = ended_at - interval '1 hour'`)

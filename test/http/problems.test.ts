@@ -156,7 +156,7 @@ describe('every refusal is problem+json with a code', () => {
       'GET',
       '/jobs?status=odd',
       undefined,
-      'status: "odd" in the query is not right: it must be some of awaiting_approval',
+      'status: "odd" in the query is not right: it must be one or more of awaiting_approval',
     ],
     [
       'DELETE',
