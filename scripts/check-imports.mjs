@@ -118,7 +118,7 @@ const KNOW_JOB_TABLES = new Set([
   'load-step',
   'load-tree-nodes',
   'nears-deadline',
-  'note-late-endings',
+  'record-late-endings',
   'recent-claims',
   'save-checkpoint',
   'save-progress',

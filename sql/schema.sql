@@ -1243,6 +1243,38 @@ create view sluice.running as
    FROM sluice.claimed r
   WHERE (NOT assigned);;
 
+--- function sluice.acquire_slots_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
+CREATE OR REPLACE FUNCTION sluice.acquire_slots_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane    sluice.cycle_lane_v1;
+  v_limit   integer;
+  v_held    integer;
+  v_timeout text;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_lane := lanes[i];
+    continue when v_lane.lim is null or v_lane.run + v_lane.take <= v_lane.slots;
+    begin
+      v_timeout := current_setting('lock_timeout');
+      perform set_config('lock_timeout', '50ms', true);
+      select s.slots into v_limit from sluice.lanes s where s.name = v_lane.name and s.enabled and s.slots is not null for no key update;
+      perform set_config('lock_timeout', v_timeout, true);   -- what else is waited for has its own bounds
+      if v_limit is not null then
+        select sum(h.slots)::integer into v_held from sluice.holdings h where h.lane = v_lane.name;
+        v_lane.slots := v_lane.slots + greatest(0, least(v_lane.run + v_lane.take - v_lane.slots, v_limit - v_held));
+        v_lane.wants := v_lane.run + v_lane.take > v_lane.slots;
+      end if;
+    exception when lock_not_available then
+      locked := locked || v_lane.name;
+    end;
+    v_lane.take := greatest(0, v_lane.slots - v_lane.run);
+    lanes[i] := v_lane;
+  end loop;
+end $function$;
+
 --- function sluice.active_roots_v1(p_set sluice.admission)
 CREATE OR REPLACE FUNCTION sluice.active_roots_v1(p_set sluice.admission)
  RETURNS bigint[]
@@ -1723,32 +1755,6 @@ begin
   end if;
 end $function$;
 
---- function sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
-CREATE OR REPLACE FUNCTION sluice.bring_back_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_ids bigint[];
-begin
-  perform 1 from sluice.pools p where p.name = p_pool for no key update;
-  if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
-    return 0;
-  end if;
-  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and w.returnable
-                  order by w.id limit p_count for no key update);
-  update sluice.workers w set draining = false, leaving = null, returnable = false where w.id = any (v_ids);
-  if cardinality(v_ids) = 0 then
-    return 0;
-  end if;
-  insert into sluice.fleet_decisions (pool, action, count, reason, overflow, decided_by, ended_at, outcome)
-    values (p_pool, 'bring-back', cardinality(v_ids), p_reason, p_overflow, p_by, clock_timestamp(), 'returned');
-  insert into sluice.fleet_samples as s (pool, returned) values (p_pool, cardinality(v_ids))
-    on conflict (pool) do update set returned = s.returned + excluded.returned;
-  perform pg_notify('sluice', 'workers');
-  return cardinality(v_ids);
-end $function$;
-
 --- function sluice.busiest_owners_v1()
 CREATE OR REPLACE FUNCTION sluice.busiest_owners_v1()
  RETURNS TABLE(owner text, bound integer, owned integer)
@@ -2057,7 +2063,7 @@ begin
       where (t.uses ? p_name or t.per_job ? p_name) and exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
      having count(*) > 0;
   end if;
-  perform sluice.judge_tasks_v1();
+  perform sluice.refuse_impossible_tasks_v1();
   perform pg_notify('sluice', 'lane');
   perform pg_notify('sluice', 'ready');
   return true;
@@ -2368,7 +2374,7 @@ CREATE OR REPLACE FUNCTION sluice.checked_uses_v1(p_task text, p_refusal jsonb, 
  STABLE
 AS $function$
 declare
-  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
+  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.uses_refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
 begin
   if v_refusal is not null then
     raise exception 'task % %', p_task, v_refusal ->> 'text'
@@ -2409,7 +2415,7 @@ begin
   loop
     v_passed := v_row.started;
     if v_row.passes and v_passed < v_row.ended then
-      v_passed := v_passed + sluice.release_v1(v_row.parent, v_row.last, v_row.ended - v_passed);
+      v_passed := v_passed + sluice.start_waiting_children_v1(v_row.parent, v_row.last, v_row.ended - v_passed);
     end if;
     -- Who hears of the first one that can wait looks again after it is due, and finds the others with it.
     v_hint := v_hint or v_passed < v_row.ended
@@ -2423,8 +2429,8 @@ begin
   end if;
 end $function$;
 
---- function sluice.choose_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
-CREATE OR REPLACE FUNCTION sluice.choose_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
+--- function sluice.choose_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
+CREATE OR REPLACE FUNCTION sluice.choose_jobs_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_turn integer, p_budget jsonb, p_ready sluice.cycle_class_v1[], p_others sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT devices jsonb, OUT locked text[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -2436,17 +2442,17 @@ begin
     lanes := sluice.yield_v1(p_ready, p_others, lanes);
   end if;
   lanes := sluice.share_lanes_v1(p_ready, p_free, p_turn % cardinality(lanes) + 1, lanes);
-  v_part := sluice.grow_v1(lanes);
+  v_part := sluice.acquire_slots_v1(lanes);
   lanes := v_part.lanes; locked := v_part.locked;
   if clock_timestamp() > p_now + interval '100 milliseconds' then
-    lanes := sluice.look_again_v1(lanes);
+    lanes := sluice.recheck_limits_v1(lanes);
   end if;
   v_counts := sluice.count_by_class_v1(p_ready, lanes);
   if p_budget is not null then
     v_part := sluice.claim_budgeted_v1(p_worker, p_now, p_budget, p_ready, v_counts, lanes);
     lanes := v_part.lanes; v_counts := v_part.counts; picked := v_part.picked; devices := v_part.devices;
   end if;
-  v_part := sluice.pick_v1(p_now, p_ready, v_counts, lanes);
+  v_part := sluice.lock_jobs_v1(p_now, p_ready, v_counts, lanes);
   lanes := v_part.lanes; picked := coalesce(picked || v_part.picked, '{}');
   if v_part.expired then
     perform sluice.hint_v1('ready', 'soon');
@@ -2499,7 +2505,7 @@ begin
                                                       lateral jsonb_object_keys(x) s(budget)))
     order by d.budget, d.key for no key update;
   if p_budget - '{starts,hint}'::text[] <> '{}' then
-    perform sluice.note_models_v1(p_worker, p_now, p_budget);
+    perform sluice.record_models_v1(p_worker, p_now, p_budget);
   end if;
   if (p_budget ->> 'hint')::boolean then
     perform sluice.hint_v1('ready', 'soon');
@@ -2511,7 +2517,7 @@ begin
   delete from sluice.reservations r using sluice.devices_of_plan_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
-  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
+  select jsonb_object_agg(d.key, sluice.device_room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
   v_offers := sluice.device_capacity_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
@@ -2584,7 +2590,7 @@ begin
   end loop;
 
   if v_late <> '{}' then
-    perform sluice.expire_v1(1000, v_late);
+    perform sluice.expire_start_deadlines_v1(1000, v_late);
     perform sluice.hint_v1('ready', 'soon');   -- it was planned for these; what comes after them is planned next
   end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)
@@ -2906,7 +2912,7 @@ AS $function$
 #variable_conflict use_column
 declare
   v_now      timestamptz := clock_timestamp();
-  v_seq      bigint      := greatest(p_known + 1, sluice.mark_v1(v_now));
+  v_seq      bigint      := greatest(p_known + 1, sluice.microseconds_v1(v_now));
   v_reports  boolean     := p_done is not null or p_endings is not null;
   v_assigns  boolean     := 0 < any (p_class_ahead);
   v_whole    boolean := true;          -- the worker held all that it sent
@@ -2970,7 +2976,7 @@ begin
   v_lanes := sluice.hold_lanes_v1(p_worker, p_epoch, p_lanes, p_ended, p_run, p_want, p_keep, v_ready);
   v_may := sluice.may_claim_v1(p_worker, p_known, v_free, p_run);
   if v_reports or p_begun is not null then
-    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+    v_part := sluice.record_report_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_may.is_waited_for);
     v_whole := v_part.is_whole; v_parents := v_part.parents; v_idxs := v_part.idxs;
   end if;
@@ -3002,7 +3008,7 @@ begin
 
   v_ids := array(select c.id from unnest(v_ready) c);
   if v_free > 0 and v_ready <> '{}' then
-    v_part := sluice.choose_v1(p_worker, v_now, v_free, p_turn, p_budget, v_ready, v_others, v_lanes);
+    v_part := sluice.choose_jobs_v1(p_worker, v_now, v_free, p_turn, p_budget, v_ready, v_others, v_lanes);
     v_lanes := v_part.lanes; v_locked := v_part.locked;
     if v_part.picked <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, v_ids, v_may.skip, v_part.devices) s;
@@ -3024,7 +3030,7 @@ begin
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
-  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
+  perform sluice.save_holdings_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then
     report := jsonb_build_object('resync', true);
@@ -3102,7 +3108,7 @@ begin
     delete from sluice.reservations r where r.budget = p_name;
     delete from sluice.worker_devices d where d.budget = p_name;
     delete from sluice.budgets b where b.name = p_name;
-    perform sluice.judge_tasks_v1();
+    perform sluice.refuse_impossible_tasks_v1();
     perform pg_notify('sluice', 'ready');
   end if;
   return jsonb_build_object('found', true, 'tasks', v_tasks, 'pools', v_pools, 'jobs', v_jobs);
@@ -3272,6 +3278,64 @@ AS $function$
     select d.budget, jsonb_build_array(coalesce(sluice.capacity_v1(d) * (1 + 1e-9), 1e300)) from sluice.devices d where d.key = '') g
 $function$;
 
+--- function sluice.device_room_v1(p_budget text, p_device text, p_worker bigint, p_ended bigint[], p_unloaded jsonb)
+CREATE OR REPLACE FUNCTION sluice.device_room_v1(p_budget text, p_device text, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb)
+ RETURNS double precision
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_device   sluice.devices;
+  v_safety   double precision;
+  v_capacity double precision;
+  v_held     record;
+begin
+  select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
+  if not found or v_device.lost_at is not null then
+    return 0;
+  end if;
+  v_capacity := sluice.capacity_v1(v_device);
+  if v_capacity is null and v_device.measured_at is null then
+    return null;
+  end if;
+  select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
+  select * into v_held from sluice.device_use_v1(p_budget, p_device, v_device.measured_at, p_worker, p_ended, p_unloaded);
+  v_capacity := least(
+    v_capacity * (1 + 1e-9) - v_held.by_jobs - v_held.by_models,
+    case when sluice.is_fresh_v1(v_device.measured_at) then v_device.measured_free - v_safety - v_held.unseen end);
+  return case when v_capacity is not null then greatest(0, v_capacity) end;
+end $function$;
+
+--- function sluice.device_use_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
+CREATE OR REPLACE FUNCTION sluice.device_use_v1(p_budget text, p_device text, p_since timestamp with time zone DEFAULT NULL::timestamp with time zone, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  v_unseen double precision;
+begin
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
+    into by_jobs, unseen, running
+    from sluice.reservations r
+   -- For each of them in the claims of its worker: what runs is not read as a whole.
+   cross join lateral (select x.started_at from sluice.running x
+                        where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
+   where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
+  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
+    into by_models, v_unseen
+    from sluice.residents r join sluice.workers w on w.id = r.worker_id
+   where r.budget = p_budget and r.device = p_device and w.ended_at is null
+     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
+  unseen := unseen + v_unseen;
+end $function$;
+
 --- function sluice.devices_of_plan_v1(p_budget jsonb)
 CREATE OR REPLACE FUNCTION sluice.devices_of_plan_v1(p_budget jsonb)
  RETURNS TABLE(key text, budget text, device text)
@@ -3306,6 +3370,21 @@ begin
       perform sluice.remove_from_claims_v1(v_row.worker_id, array[v_row.seq], v_row.ids);
     end if;
   end loop;
+end $function$;
+
+--- function sluice.end_abandoned_requests_v1(p_grace_ms integer)
+CREATE OR REPLACE FUNCTION sluice.end_abandoned_requests_v1(p_grace_ms integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_before timestamptz := clock_timestamp() - make_interval(secs => p_grace_ms / 1000.0);
+  v_ended  integer;
+begin
+  select count(*) filter (where sluice.end_request_v1(d.id, 'expired', 'no server looks after pool ' || d.pool || ' any more')) into v_ended
+    from (select f.id, f.pool from sluice.fleet_decisions f where f.ended_at is null and f.arrive_by < v_before order by f.id) d;
+  update sluice.fleet_samples s set jobs = 0, lanes = '[]', since = null where s.since is not null and s.at < v_before;
+  return v_ended;
 end $function$;
 
 --- function sluice.end_attempts_v1(p_worker bigint, p_endings jsonb)
@@ -3397,19 +3476,64 @@ begin
   return coalesce(cardinality(v_ids), 0);
 end $function$;
 
---- function sluice.end_forsaken_v1(p_grace_ms integer)
-CREATE OR REPLACE FUNCTION sluice.end_forsaken_v1(p_grace_ms integer)
- RETURNS integer
+--- function sluice.end_lost_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
+CREATE OR REPLACE FUNCTION sluice.end_lost_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
+ RETURNS record
  LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  v_before timestamptz := clock_timestamp() - make_interval(secs => p_grace_ms / 1000.0);
-  v_ended  integer;
+  v_parents bigint[];
+  v_idxs    integer[];
+  v_states  sluice.job_state[];
 begin
-  select count(*) filter (where sluice.end_request_v1(d.id, 'expired', 'no server looks after pool ' || d.pool || ' any more')) into v_ended
-    from (select f.id, f.pool from sluice.fleet_decisions f where f.ended_at is null and f.arrive_by < v_before order by f.id) d;
-  update sluice.fleet_samples s set jobs = 0, lanes = '[]', since = null where s.since is not null and s.at < v_before;
-  return v_ended;
+  perform sluice.drop_ended_v1(array[p_worker]);
+  with gone as (
+    delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs)
+  ), judged as materialized (
+    select g.*, d.class_id as class_now, d.priority, d.submitted_at, clock_timestamp() as now,
+           case when g.cancel_at is not null then 'cancelled'
+                when g.assigned and t.on_lost is distinct from 'fail' then 'ready'
+                when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
+           case when not g.assigned then 'lost: ' || p_why || ' during attempt ' || g.attempt
+                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt
+                    || ' had been assigned; it may have started' end as what,
+           g.losses + case when g.assigned then 0 else 1 end as losses_now
+      from sluice.claimed g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
+     where g.worker_id = p_worker and g.seq = any (p_seqs)
+  ), history as (
+    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
+    select j.id, j.attempt, j.worker_id, j.started_at, case when j.assigned then 'returned' else 'lost' end,
+           coalesce(j.what, 'assigned, and not known to have started: ' || p_why)
+      from judged j where j.next = 'ready'
+  ), back as (
+    -- A loss does not end its start deadline.
+    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed,
+                              certain, error)
+    select j.id, 'ready', j.now, j.started_at, j.deadline_at, j.parent_id, j.idx, j.class_now,
+           sluice.rank_in_class_v1(j.class_now, j.priority, j.submitted_at), j.attempt, j.failures, j.losses_now, j.keyed,
+           j.assigned, coalesce(j.what, j.error)
+      from judged j where j.next = 'ready'
+  ), kept as (
+    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt, failures, losses,
+                                 is_root, error)
+    select j.id, j.next, j.now, j.ready_at, j.started_at, j.deadline_at, j.cancel_at, j.worker_id, j.class_id, j.attempt, j.failures, j.losses_now,
+           j.parent_id is null, case j.next when 'cancelled' then j.error else j.what end
+      from judged j where j.next > 'running'
+  ), freed as (
+    delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
+  )
+  select array_agg(j.id), (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
+         (count(*) filter (where j.next = 'cancelled'))::integer,
+         array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
+    into ids, requeued, failed, cancelled, v_parents, v_idxs, v_states
+    from (select *, parent_id is not null and next > 'running' as final from judged) j;
+  if v_parents is not null then
+    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
+  end if;
 end $function$;
 
 --- function sluice.end_queued_v1(p_ids bigint[], p_state sluice.job_state, p_error text, p_cancel boolean)
@@ -3506,8 +3630,8 @@ CREATE OR REPLACE FUNCTION sluice.error_pattern_v1(p_error text)
  IMMUTABLE PARALLEL SAFE
 RETURN regexp_replace(regexp_replace(regexp_replace("left"(p_error, 400), '"[^"]*"|''[^'']*''|`[^`]*`'::text, '...'::text, 'g'::text), '[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|\m0x[0-9a-fA-F]+\M|(?<!/)(/[[:alnum:]_.@-]+){2,}'::text, '...'::text, 'g'::text), '\m[0-9a-fA-F]*[0-9][0-9a-fA-F]*\M|[0-9]+'::text, 'N'::text, 'g'::text);
 
---- function sluice.expire_v1(p_limit integer, p_ids bigint[])
-CREATE OR REPLACE FUNCTION sluice.expire_v1(p_limit integer, p_ids bigint[] DEFAULT '{}'::bigint[])
+--- function sluice.expire_start_deadlines_v1(p_limit integer, p_ids bigint[])
+CREATE OR REPLACE FUNCTION sluice.expire_start_deadlines_v1(p_limit integer, p_ids bigint[] DEFAULT '{}'::bigint[])
  RETURNS integer
  LANGUAGE plpgsql
  SET jit TO 'off'
@@ -3532,7 +3656,7 @@ begin
     into v_count, v_parents, v_idxs
     from (select q.class_id, array_agg(q.id) as ids from sluice.queue q where q.id = any (v_late) group by q.class_id) c
    cross join lateral sluice.end_queued_v1(c.ids, 'failed', 'capacity: not started by its deadline'
-           || coalesce(': ' || (select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s
+           || coalesce(': ' || (select sluice.why_waiting_text_v1(s.obstacle, s.details) from sluice.samples s
                                  where s.class_id = c.class_id and s.obstacle is not null order by s.at desc limit 1), '')) e;
   if v_parents is not null then
     perform sluice.children_ended_v1(v_parents, v_idxs, array_fill('failed'::sluice.job_state, array[cardinality(v_parents)]));
@@ -3667,7 +3791,8 @@ begin
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                              'by', p_by)), 'soon') s;
-  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
+  perform sluice.record_input_author_v1(job_id, n, p_by)
+    from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;
@@ -3722,7 +3847,8 @@ begin
       select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
         v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                                  'by', v_schedule.owner)), 'soon') s;
-      perform sluice.name_chooser_v1(job_id, n, v_schedule.owner) from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
+      perform sluice.record_input_author_v1(job_id, n, v_schedule.owner)
+        from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
     exception when others then
       -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
       if sqlstate !~ '^(SL|22|23)' then
@@ -3784,7 +3910,7 @@ begin
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
-  perform sluice.name_chooser_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
+  perform sluice.record_input_author_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
     cross join unnest(array[u.editor, u.other]) n where n is not null and not u.attached;
   return query
   with recorded as (
@@ -3851,68 +3977,6 @@ begin
   return (extract(epoch from v_step) * 1000)::bigint;
 end $function$;
 
---- function sluice.follow_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
-CREATE OR REPLACE FUNCTION sluice.follow_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
- RETURNS record
- LANGUAGE plpgsql
- SET jit TO 'off'
-AS $function$
-declare
-  v_classes integer[];
-  v_lanes   text[];
-  v_targets integer[];
-  v_ids     bigint[] := '{}';
-  v_found   bigint[];
-  v_last    bigint;
-  v_next    bigint;
-  v_seen    integer;
-begin
-  moved := 0;
-  more := false;
-  select s.next_id into v_next from sluice.lane_sweep s;
-  select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
-   where v_next is not null or exists (select 1 from sluice.queue q where q.class_id = m.class_id and q.state = 'ready');
-  if v_classes is not null then
-    -- Before jobs are locked: a class that somebody else is making is waited for.
-    v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
-                         from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
-    -- It locks the jobs, which sluice.ready_v1 cannot.
-    v_ids := array(select x.id from unnest(v_classes) m(id)
-                    cross join lateral (select q.id from sluice.queue q where q.class_id = m.id and q.state = 'ready'
-                                         order by q.rank, q.id limit p_limit for no key update skip locked) x limit p_limit);
-  end if;
-  if v_next is not null and cardinality(v_ids) < p_limit then
-    if v_classes is not null then
-      select array_agg(x.id) filter (where x.class_id = any (v_classes)), max(x.id), count(*)
-        into v_found, v_last, v_seen
-        from (select q.id, q.class_id from sluice.queue q where q.id > v_next order by q.id limit 5 * p_limit) x;
-      v_ids := v_ids || array(select q.id from sluice.queue q where q.id = any (v_found) for no key update skip locked);
-    end if;
-    -- A session that restarts the search at this instant is not waited for, because it may wait for what this transaction holds.
-    update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
-     where s.one in (select k.one from sluice.lane_sweep k where k.next_id = v_next for no key update skip locked);
-    more := found and v_seen is not distinct from 5 * p_limit;
-  end if;
-  if cardinality(v_ids) > 0 then
-    with replaced as (
-      update sluice.queue q
-         set class_id = m.target, rank = sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
-        from unnest(v_classes, v_targets) m(class, target)
-        join sluice.classes c on c.id = m.target
-        join sluice.lanes l on l.name = c.lane
-        cross join sluice.job_data d
-       where q.id = any (v_ids) and q.class_id = m.class and d.id = q.id
-      returning q.id, q.class_id
-    )
-    update sluice.job_data d set class_id = m.class_id from replaced m where d.id = m.id;
-    get diagnostics moved = row_count;
-  end if;
-  if moved > 0 then
-    perform sluice.hint_v1('ready', 'soon');
-  end if;
-  more := more or moved > 0;
-end $function$;
-
 --- function sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
 CREATE OR REPLACE FUNCTION sluice.free_before_v1(p_worker bigint, p_now timestamp with time zone)
  RETURNS integer
@@ -3934,44 +3998,12 @@ begin
   loop
     if v_peer.capacity = 0 or (
          select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c
-          where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
+          where c.worker_id = v_peer.id and c.seq >= sluice.microseconds_v1(v_peer.busy_since)) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;
   end loop;
   return v_free;
-end $function$;
-
---- function sluice.grow_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
-CREATE OR REPLACE FUNCTION sluice.grow_v1(INOUT lanes sluice.cycle_lane_v1[], OUT locked text[])
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_lane    sluice.cycle_lane_v1;
-  v_limit   integer;
-  v_held    integer;
-  v_timeout text;
-begin
-  for i in 1 .. cardinality(lanes) loop
-    v_lane := lanes[i];
-    continue when v_lane.lim is null or v_lane.run + v_lane.take <= v_lane.slots;
-    begin
-      v_timeout := current_setting('lock_timeout');
-      perform set_config('lock_timeout', '50ms', true);
-      select s.slots into v_limit from sluice.lanes s where s.name = v_lane.name and s.enabled and s.slots is not null for no key update;
-      perform set_config('lock_timeout', v_timeout, true);   -- what else is waited for has its own bounds
-      if v_limit is not null then
-        select sum(h.slots)::integer into v_held from sluice.holdings h where h.lane = v_lane.name;
-        v_lane.slots := v_lane.slots + greatest(0, least(v_lane.run + v_lane.take - v_lane.slots, v_limit - v_held));
-        v_lane.wants := v_lane.run + v_lane.take > v_lane.slots;
-      end if;
-    exception when lock_not_available then
-      locked := locked || v_lane.name;
-    end;
-    v_lane.take := greatest(0, v_lane.slots - v_lane.run);
-    lanes[i] := v_lane;
-  end loop;
 end $function$;
 
 --- function sluice.hand_back_v1(p_worker bigint, p_ids bigint[], p_known bigint, p_epoch integer)
@@ -4009,30 +4041,6 @@ CREATE OR REPLACE FUNCTION sluice.has_window_v1(p_composite bigint)
  STABLE
 RETURN (EXISTS (SELECT 1 FROM sluice.composites c WHERE ((c.job_id = has_window_v1.p_composite) AND (c.window_size IS NOT NULL))));
 
---- function sluice.heal_composites_v1()
-CREATE OR REPLACE FUNCTION sluice.heal_composites_v1()
- RETURNS integer
- LANGUAGE plpgsql
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
-AS $function$
-declare
-  v_count integer;
-begin
-  insert into sluice.wakeups (job_id)
-  select c.job_id from sluice.composites c
-   where not c.ended and c.started_at < clock_timestamp() - interval '10 seconds'
-     and (c.taken_until is null or c.taken_until < clock_timestamp() - interval '10 seconds')
-     and not exists (select 1 from sluice.wakeups w where w.job_id = c.job_id and w.due_at <= clock_timestamp())
-     and not exists (select 1 from sluice.job_data k where k.parent_id = c.job_id and k.superseded_at is null
-                        -- One by one: joined, a plan made while a table was empty reads all of it for every child.
-                        and not exists (select 1 from sluice.outcomes o where o.id = k.id offset 0)
-                        and not exists (select 1 from sluice.queue q where q.id = k.id and q.state = 'waiting' offset 0))
-     and not (c.window_size = 0 and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting'));
-  get diagnostics v_count = row_count;
-  return v_count;
-end $function$;
-
 --- function sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision, p_blocking text[])
 CREATE OR REPLACE FUNCTION sluice.heartbeat_v1(p_worker bigint, p_blocked_ms double precision DEFAULT NULL::double precision, p_blocking text[] DEFAULT '{}'::text[])
  RETURNS TABLE(lanes text[], cancels bigint[], draining boolean, stopping boolean, peers integer, ahead integer, idle_ms double precision, expired boolean, offer text, shares text, resync boolean)
@@ -4047,7 +4055,7 @@ begin
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.mark_v1(w.busy_since)
+                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.microseconds_v1(w.busy_since)
                                 order by c.worker_id, c.seq limit 1))
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),
@@ -4082,7 +4090,7 @@ begin
   update sluice.workers w
      set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.mark_v1(w.busy_since)
+                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.microseconds_v1(w.busy_since)
                                 order by c.worker_id, c.seq limit 1))
     from own join placed on placed.id = own.id left join sluice.pools p on p.name = (select x.pool from sluice.workers x where x.id = own.id)
    where w.id = own.id
@@ -4091,36 +4099,6 @@ begin
             w.draining, sluice.must_stop_v1(w), placed.peers, placed.ahead, p.idle_ms::double precision,
             coalesce(w.started_at < clock_timestamp() - make_interval(secs => p.lifetime_ms / 1000.0), false), v_offer, sluice.process_shares_v1(w),
             not exists (select 1 from sluice.generation g where g.id = w.generation);
-end $function$;
-
---- function sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone, p_worker bigint, p_ended bigint[], p_unloaded jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
-CREATE OR REPLACE FUNCTION sluice.held_v1(p_budget text, p_device text, p_since timestamp with time zone DEFAULT NULL::timestamp with time zone, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb, OUT by_jobs double precision, OUT by_models double precision, OUT unseen double precision, OUT running integer)
- RETURNS record
- LANGUAGE plpgsql
- STABLE
- SET plan_cache_mode TO 'force_generic_plan'
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-declare
-  v_unseen double precision;
-begin
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where j.started_at > p_since), 0), count(*)::integer
-    into by_jobs, unseen, running
-    from sluice.reservations r
-   -- For each of them in the claims of its worker: what runs is not read as a whole.
-   cross join lateral (select x.started_at from sluice.running x
-                        where x.worker_id = r.worker_id and x.id = r.job_id and x.attempt = r.attempt offset 0) j
-   where r.budget = p_budget and r.device = p_device and r.job_id <> all (p_ended);
-  select coalesce(sum(r.amount), 0), coalesce(sum(r.amount) filter (where r.loaded_at is null or r.loaded_at > p_since), 0)
-    into by_models, v_unseen
-    from sluice.residents r join sluice.workers w on w.id = r.worker_id
-   where r.budget = p_budget and r.device = p_device and w.ended_at is null
-     and not (r.worker_id = p_worker and p_unloaded @> jsonb_build_array(jsonb_build_object('model', r.model, 'device', r.device)));
-  unseen := unseen + v_unseen;
 end $function$;
 
 --- function sluice.hint_v1(p_what text, p_when text)
@@ -4199,7 +4177,7 @@ CREATE OR REPLACE FUNCTION sluice.insert_alike_v1(p_job jsonb, p_inputs jsonb, p
  SET plan_cache_mode TO 'force_generic_plan'
 AS $function$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_now  timestamptz := clock_timestamp();
   v_jobs jsonb := jsonb_build_array(p_job);
@@ -4212,7 +4190,7 @@ begin
   if p_job ->> 'key' is not null then
     raise exception 'key: jobs that are stored by one bulk call cannot have a key. Submit this job by itself' using errcode = 'SL005', detail = 'key';
   end if;
-  v_line := sluice.leaves_line_v1(v_jobs);
+  v_line := sluice.leaves_audit_entry_v1(v_jobs);
   select v_line or a.max_active is not null or a.max_per_owner is not null or a.limited and a.max_queued ? (p_job ->> 'task')
          or a.scheduled_limit is not null and p_job ?| array['runAt', 'delayMs']
     into v_more from sluice.admission a;
@@ -4250,7 +4228,7 @@ CREATE OR REPLACE FUNCTION sluice.insert_job_v1(p_task text, p_input jsonb, p_ow
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_now  timestamptz := clock_timestamp();
   v_id   bigint;
@@ -4261,7 +4239,7 @@ begin
            sluice.rank_v1(t.priority, l.ageing_ms, v_now) as rank
       -- In a plain join all lanes would be read and sorted.
       from sluice.tasks t cross join lateral (select l.ageing_ms from sluice.lanes l where l.name = t.lane offset 0) l cross join sluice.admission a
-     where t.name = p_task and not t.approval and t.refusal is null and not sluice.leaves_line_v1('[]')
+     where t.name = p_task and not t.approval and t.refusal is null and not sluice.leaves_audit_entry_v1('[]')
        and a.max_active is null and a.max_per_owner is null and not (a.limited and a.max_queued ? p_task)
   ), stored as (
     insert into sluice.job_data (id, submitted_at, task, class_id, input, priority, deadline_ms, submitted_by)
@@ -4294,14 +4272,14 @@ CREATE OR REPLACE FUNCTION sluice.insert_jobs_v1(p_jobs jsonb, p_hint text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_line boolean;
   v_more boolean;
   v_ids  bigint[];
 begin
   perform sluice.check_submitter_v1();
-  v_line := sluice.leaves_line_v1(p_jobs);
+  v_line := sluice.leaves_audit_entry_v1(p_jobs);
   -- Where only some tasks have a limit, jobs of the others take the short way.
   select v_line or a.max_active is not null or a.max_per_owner is not null
          or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))
@@ -4545,20 +4523,6 @@ begin
   return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
 end $function$;
 
---- function sluice.judge_tasks_v1()
-CREATE OR REPLACE FUNCTION sluice.judge_tasks_v1()
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-begin
-  -- In the order in which tasks are stored.
-  perform 1 from sluice.tasks t where t.uses is not null or t.refusal is not null order by t.name for no key update;
-  update sluice.tasks t set refusal = g.refusal
-    from (select k.name, case when k.uses is not null then sluice.refusal_v1(k.uses, k.per_job) end as refusal
-            from sluice.tasks k where k.uses is not null or k.refusal is not null) g
-   where t.name = g.name and t.refusal is distinct from g.refusal;
-end $function$;
-
 --- function sluice.lane_locks_v1()
 CREATE OR REPLACE FUNCTION sluice.lane_locks_v1()
  RETURNS TABLE(lane text, pid integer)
@@ -4670,8 +4634,8 @@ AS $function$
                         where o.late_ms > 10000 or f.name is not null) d))
 $function$;
 
---- function sluice.leaves_line_v1(p_jobs jsonb)
-CREATE OR REPLACE FUNCTION sluice.leaves_line_v1(p_jobs jsonb)
+--- function sluice.leaves_audit_entry_v1(p_jobs jsonb)
+CREATE OR REPLACE FUNCTION sluice.leaves_audit_entry_v1(p_jobs jsonb)
  RETURNS boolean
  LANGUAGE sql
  STABLE
@@ -5060,6 +5024,35 @@ CREATE OR REPLACE FUNCTION sluice.live_lane_v1(p_name text)
  STABLE
 RETURN (SELECT CASE WHEN (l.deleted_at IS NULL) THEN l.name ELSE l.deleted_to END AS deleted_to FROM sluice.lanes l WHERE (l.name = live_lane_v1.p_name));
 
+--- function sluice.lock_jobs_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
+CREATE OR REPLACE FUNCTION sluice.lock_jobs_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lanes integer[];
+  v_late  bigint[];
+begin
+  expired := false;
+  loop
+    select array_agg(x.ctid) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
+      into picked, v_lanes, v_late
+      from unnest(p_classes) with ordinality c
+     cross join lateral (select q.ctid, q.id, coalesce(q.deadline_at <= clock_timestamp(), false) as late
+                           from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
+                          order by q.rank, q.id limit p_counts[c.ordinality] for update skip locked) x
+     -- A class that draws from budgets is taken only as planned, also by a worker that has not heard yet that it does.
+     where p_counts[c.ordinality] > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
+    exit when v_late is null;
+    perform sluice.expire_start_deadlines_v1(1000, v_late);
+    expired := true;
+    exit when clock_timestamp() > p_now + interval '200 milliseconds';
+  end loop;
+  for i in 1 .. cardinality(lanes) loop
+    lanes[i].run := lanes[i].run + coalesce(cardinality(array_positions(v_lanes, i)), 0);
+  end loop;
+end $function$;
+
 --- function sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
 CREATE OR REPLACE FUNCTION sluice.log_bound_v1(OUT bound bigint, OUT writers text[])
  RETURNS record
@@ -5074,142 +5067,77 @@ begin
                       and l.pid is distinct from pg_backend_pid());
 end $function$;
 
---- function sluice.look_again_v1(INOUT lanes sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.look_again_v1(INOUT lanes sluice.cycle_lane_v1[])
- RETURNS sluice.cycle_lane_v1[]
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_lane sluice.cycle_lane_v1;
-  v_set  record;
-begin
-  for i in 1 .. cardinality(lanes) loop
-    v_lane := lanes[i];
-    continue when v_lane.take <= 0;
-    select s.enabled, s.slots as lim, (select sum(h.slots)::integer from sluice.holdings h where h.lane = s.name) as held
-      into v_set from sluice.lanes s where s.name = v_lane.name;
-    if not v_set.enabled then
-      lanes[i].take := 0;
-    elsif v_set.held > v_set.lim then
-      lanes[i].cap := greatest(0, v_lane.before - (v_set.held - v_set.lim));
-      lanes[i].take := greatest(0, least(v_lane.take, lanes[i].cap - v_lane.run));
-    end if;
-  end loop;
-end $function$;
-
---- function sluice.look_at_pool_v1(p_pool text, p_moment_ms integer)
-CREATE OR REPLACE FUNCTION sluice.look_at_pool_v1(p_pool text, p_moment_ms integer)
- RETURNS jsonb
- LANGUAGE sql
- STABLE
-AS $function$
-  with overflow as materialized (
-    select * from sluice.pool_overflow_v1(p_pool, p_moment_ms) o where o.jobs > 0
-  ), live as materialized (
-    select w.id, w.draining, w.returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
-  ), open as materialized (
-    select d.*, array(select split_part(w.request, '.', 2)::integer from sluice.workers w
-                       where split_part(w.request, '.', 1) = d.token and split_part(w.request, '.', 2) ~ '^\d{1,9}$' group by 1 order by 1) as members
-      from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null
-  ), past as (
-    select max(d.id) as newest, max(d.ended_at) filter (where d.action = 'start') as ended_at,
-           count(*) filter (where d.action = 'start' and d.outcome in ('expired', 'failed')
-                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g
-                                                where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
-      from sluice.fleet_decisions d where d.pool = p_pool
-  ), elsewhere as (
-    -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
-    -- most take to answer. What its workers run is known as in pool_overflow_v1.
-    select p.capacity, greatest(0, coalesce(d.started, d.count)
-                                   - (select count(distinct w.request) from sluice.workers w
-                                       where split_part(w.request, '.', 1) = d.token)) as coming
-      from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
-      left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
-                          where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
-     where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
-       and (d.started is not null or d.decided_at > clock_timestamp() - interval '5 seconds')
-       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes)
-                    where c.requires <@ (p.labels || coalesce(n.labels, '{}'))
-                      and (n.tasks is null or c.task = any (n.tasks)
-                           or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
-  )
-  select jsonb_build_object(
-    'min', p.min, 'max', p.max, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
-    'taking', (select count(*) from live w where not w.draining),
-    'leaving', (select count(*) from live w where w.draining),
-    'returnable', (select count(*) from live w where w.returnable),
-    'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
-                                                              'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
-    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end
-                            from elsewhere e), 0),
-    'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
-    'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
-    'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
-    'request', (select jsonb_build_object(
-        'id', d.id::text, 'token', d.token, 'wanted', d.count, 'started', d.started, 'arrived', cardinality(d.members), 'members', d.members,
-        'instances', d.instances, 'gone', d.gone, 'abandoned', d.taken_until < clock_timestamp(), 'overdue', d.arrive_by < clock_timestamp(),
-        'lookedMs', extract(epoch from clock_timestamp() - coalesce(d.looked_at, d.decided_at)) * 1000) from open d))
-    from sluice.pools p cross join past where p.name = p_pool
-$function$;
-
---- function sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
-CREATE OR REPLACE FUNCTION sluice.lose_claims_v1(p_worker bigint, p_seqs bigint[], p_why text, OUT ids bigint[], OUT requeued integer, OUT failed integer, OUT cancelled integer)
- RETURNS record
+--- function sluice.maintain_ledger_v1()
+CREATE OR REPLACE FUNCTION sluice.maintain_ledger_v1()
+ RETURNS boolean
  LANGUAGE plpgsql
  SET jit TO 'off'
  SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
 AS $function$
 declare
-  v_parents bigint[];
-  v_idxs    integer[];
-  v_states  sluice.job_state[];
+  v_set  sluice.admission;
+  v_last sluice.charges;
 begin
-  perform sluice.drop_ended_v1(array[p_worker]);
-  with gone as (
-    delete from sluice.claims c where c.worker_id = p_worker and c.seq = any (p_seqs)
-  ), judged as materialized (
-    select g.*, d.class_id as class_now, d.priority, d.submitted_at, clock_timestamp() as now,
-           case when g.cancel_at is not null then 'cancelled'
-                when g.assigned and t.on_lost is distinct from 'fail' then 'ready'
-                when t.on_lost = 'fail' or g.losses + 1 > t.max_losses then 'failed' else 'ready' end::sluice.job_state as next,
-           case when not g.assigned then 'lost: ' || p_why || ' during attempt ' || g.attempt
-                when t.on_lost = 'fail' then 'lost: ' || p_why || ' after attempt ' || g.attempt
-                    || ' had been assigned; it may have started' end as what,
-           g.losses + case when g.assigned then 0 else 1 end as losses_now
-      from sluice.claimed g join sluice.job_data d on d.id = g.id left join sluice.tasks t on t.name = d.task
-     where g.worker_id = p_worker and g.seq = any (p_seqs)
-  ), history as (
-    insert into sluice.attempts (job_id, attempt, worker_id, started_at, ending, error)
-    select j.id, j.attempt, j.worker_id, j.started_at, case when j.assigned then 'returned' else 'lost' end,
-           coalesce(j.what, 'assigned, and not known to have started: ' || p_why)
-      from judged j where j.next = 'ready'
-  ), back as (
-    -- A loss does not end its start deadline.
-    insert into sluice.queue (id, state, ready_at, started_at, deadline_at, parent_id, idx, class_id, rank, attempt, failures, losses, keyed,
-                              certain, error)
-    select j.id, 'ready', j.now, j.started_at, j.deadline_at, j.parent_id, j.idx, j.class_now,
-           sluice.rank_in_class_v1(j.class_now, j.priority, j.submitted_at), j.attempt, j.failures, j.losses_now, j.keyed,
-           j.assigned, coalesce(j.what, j.error)
-      from judged j where j.next = 'ready'
-  ), kept as (
-    insert into sluice.outcomes (id, state, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt, failures, losses,
-                                 is_root, error)
-    select j.id, j.next, j.now, j.ready_at, j.started_at, j.deadline_at, j.cancel_at, j.worker_id, j.class_id, j.attempt, j.failures, j.losses_now,
-           j.parent_id is null, case j.next when 'cancelled' then j.error else j.what end
-      from judged j where j.next > 'running'
-  ), freed as (
-    delete from sluice.job_keys k where k.job_id = any (array(select j.id from judged j where j.keyed and j.next > 'running'))
-  )
-  select array_agg(j.id), (count(*) filter (where j.next = 'ready'))::integer, (count(*) filter (where j.next = 'failed'))::integer,
-         (count(*) filter (where j.next = 'cancelled'))::integer,
-         array_agg(j.parent_id) filter (where j.final), array_agg(j.idx) filter (where j.final), array_agg(j.next) filter (where j.final)
-    into ids, requeued, failed, cancelled, v_parents, v_idxs, v_states
-    from (select *, parent_id is not null and next > 'running' as final from judged) j;
-  if v_parents is not null then
-    perform sluice.children_ended_v1(v_parents, v_idxs, v_states);
+  select * into v_set from sluice.admission;
+  if not v_set.limited then
+    return true;
   end if;
+  if v_set.settles_at is null and not v_set.complete then
+    if pg_current_xact_id_if_assigned() is null then
+      update sluice.admission a set settles_at = pg_current_xact_id() where a.limited and not a.complete and a.settles_at is null;
+    end if;
+    return false;
+  end if;
+  if v_set.complete and v_set.max_per_owner is not null then
+    perform sluice.maintain_owners_v1();
+  end if;
+  select * into v_last from sluice.charges c order by c.seq desc limit 1;
+  if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
+     and v_last.bound < coalesce(v_set.max_active / 2, 2147483647) then
+    return true;
+  end if;
+  select * into v_set from sluice.admission for no key update;
+  if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
+    update sluice.admission a set complete = true;
+    if v_set.max_per_owner is not null then
+      delete from sluice.owner_charges;
+      insert into sluice.owner_charges (owner, base, ids, bound)
+      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r
+       where r.submitted_by is not null group by r.submitted_by;
+    end if;
+    -- Counted anew once more, with what those transactions left.
+    perform sluice.recount_v1(v_set, '{}', null, false);
+    return true;
+  elsif v_set.limited then
+    perform sluice.recount_v1(v_set, '{}', null, false);
+  end if;
+  return v_set.complete;
+end $function$;
+
+--- function sluice.maintain_owners_v1()
+CREATE OR REPLACE FUNCTION sluice.maintain_owners_v1()
+ RETURNS void
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+declare
+  v_idle   text[] := array(select b.owner from sluice.busiest_owners_v1() b where b.owned * 2 < b.bound limit 20);
+  v_owner  text;
+  v_active bigint[];
+begin
+  if v_idle = '{}' or not (select a.complete and a.max_per_owner is not null from sluice.admission a for no key update) then
+    return;
+  end if;
+  foreach v_owner in array v_idle loop
+    v_active := sluice.jobs_of_owner_v1(v_owner, true);
+    delete from sluice.owner_charges c where c.owner = v_owner;
+    insert into sluice.owner_charges (owner, base, ids, bound)
+    select v_owner, true, v_active, cardinality(v_active) where v_active <> '{}';
+  end loop;
 end $function$;
 
 --- function sluice.make_children_v1(p_jobs bigint[], p_children jsonb, p_chunks jsonb, p_now timestamp with time zone, OUT has_woken boolean)
@@ -5304,13 +5232,6 @@ begin
   end if;
 end $function$;
 
---- function sluice.mark_v1(p_at timestamp with time zone)
-CREATE OR REPLACE FUNCTION sluice.mark_v1(p_at timestamp with time zone)
- RETURNS bigint
- LANGUAGE sql
- STABLE
-RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
-
 --- function sluice.may_claim_v1(p_worker bigint, p_known bigint, p_free integer, p_run integer[], OUT free integer, OUT is_open boolean, OUT capacity integer, OUT cores integer, OUT skip timestamp with time zone, OUT is_waited_for boolean)
 CREATE OR REPLACE FUNCTION sluice.may_claim_v1(p_worker bigint, p_known bigint, p_free integer, p_run integer[], OUT free integer, OUT is_open boolean, OUT capacity integer, OUT cores integer, OUT skip timestamp with time zone, OUT is_waited_for boolean)
  RETURNS record
@@ -5362,6 +5283,75 @@ AS $function$
     select e.key, max(e.value::double precision) as amount from jsonb_array_elements(p_all) a, jsonb_each_text(a) e group by e.key) g
 $function$;
 
+--- function sluice.microseconds_v1(p_at timestamp with time zone)
+CREATE OR REPLACE FUNCTION sluice.microseconds_v1(p_at timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+RETURN ((EXTRACT(epoch FROM p_at) * (1000000)::numeric))::bigint;
+
+--- function sluice.move_jobs_with_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
+CREATE OR REPLACE FUNCTION sluice.move_jobs_with_tasks_v1(p_limit integer, OUT moved integer, OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+AS $function$
+declare
+  v_classes integer[];
+  v_lanes   text[];
+  v_targets integer[];
+  v_ids     bigint[] := '{}';
+  v_found   bigint[];
+  v_last    bigint;
+  v_next    bigint;
+  v_seen    integer;
+begin
+  moved := 0;
+  more := false;
+  select s.next_id into v_next from sluice.lane_sweep s;
+  select array_agg(m.class_id order by m.class_id), array_agg(m.lane order by m.class_id) into v_classes, v_lanes from sluice.misplaced m
+   where v_next is not null or exists (select 1 from sluice.queue q where q.class_id = m.class_id and q.state = 'ready');
+  if v_classes is not null then
+    -- Before jobs are locked: a class that somebody else is making is waited for.
+    v_targets := array(select sluice.intern_class_v1(c.task, m.lane, c.model, c.requires, null, c.chosen)
+                         from unnest(v_classes, v_lanes) with ordinality m(id, lane, ord) join sluice.classes c on c.id = m.id order by m.ord);
+    -- It locks the jobs, which sluice.ready_v1 cannot.
+    v_ids := array(select x.id from unnest(v_classes) m(id)
+                    cross join lateral (select q.id from sluice.queue q where q.class_id = m.id and q.state = 'ready'
+                                         order by q.rank, q.id limit p_limit for no key update skip locked) x limit p_limit);
+  end if;
+  if v_next is not null and cardinality(v_ids) < p_limit then
+    if v_classes is not null then
+      select array_agg(x.id) filter (where x.class_id = any (v_classes)), max(x.id), count(*)
+        into v_found, v_last, v_seen
+        from (select q.id, q.class_id from sluice.queue q where q.id > v_next order by q.id limit 5 * p_limit) x;
+      v_ids := v_ids || array(select q.id from sluice.queue q where q.id = any (v_found) for no key update skip locked);
+    end if;
+    -- A session that restarts the search at this instant is not waited for, because it may wait for what this transaction holds.
+    update sluice.lane_sweep s set next_id = case when v_seen = 5 * p_limit then v_last end
+     where s.one in (select k.one from sluice.lane_sweep k where k.next_id = v_next for no key update skip locked);
+    more := found and v_seen is not distinct from 5 * p_limit;
+  end if;
+  if cardinality(v_ids) > 0 then
+    with replaced as (
+      update sluice.queue q
+         set class_id = m.target, rank = sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
+        from unnest(v_classes, v_targets) m(class, target)
+        join sluice.classes c on c.id = m.target
+        join sluice.lanes l on l.name = c.lane
+        cross join sluice.job_data d
+       where q.id = any (v_ids) and q.class_id = m.class and d.id = q.id
+      returning q.id, q.class_id
+    )
+    update sluice.job_data d set class_id = m.class_id from replaced m where d.id = m.id;
+    get diagnostics moved = row_count;
+  end if;
+  if moved > 0 then
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  more := more or moved > 0;
+end $function$;
+
 --- function sluice.move_task_v1(p_task text, p_lane text, p_by text)
 CREATE OR REPLACE FUNCTION sluice.move_task_v1(p_task text, p_lane text, p_by text)
  RETURNS boolean
@@ -5403,154 +5393,6 @@ CREATE OR REPLACE FUNCTION sluice.must_stop_v1(p_worker sluice.workers)
  LANGUAGE sql
  STABLE
 RETURN ((p_worker).stopping OR (((p_worker).leaving IS NOT NULL) AND (p_worker).draining AND (NOT (EXISTS (SELECT 1 FROM sluice.claimed r WHERE (r.worker_id = (must_stop_v1.p_worker).id))))));
-
---- function sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
-CREATE OR REPLACE FUNCTION sluice.name_chooser_v1(p_root bigint, p_name text, p_submitter text)
- RETURNS void
- LANGUAGE sql
-AS $function$
-  update sluice.job_data d set chosen_by = array_append(d.chosen_by, p_name)
-   where d.id = p_root and p_name <> p_submitter and not p_name = any (coalesce(d.chosen_by, '{}'))
-$function$;
-
---- function sluice.note_composite_v1()
-CREATE OR REPLACE FUNCTION sluice.note_composite_v1()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  new.written := pg_current_xact_id();
-  return new;
-end $function$;
-
---- function sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
-CREATE OR REPLACE FUNCTION sluice.note_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_row     record;
-  v_learning double precision := (p_budget ->> 'learning')::double precision;
-  v_raised  jsonb := '{}';   -- what loads ran out of memory with, by model
-  v_others  boolean := false;
-begin
-  -- First: it reads what was charged for a copy that may be reported as unloaded with it.
-  if p_budget ? 'oom' then
-    v_raised := sluice.raise_models_v1(p_worker, p_now, p_budget -> 'oom');
-  end if;
-  for v_row in select u.model, u.device from jsonb_to_recordset(p_budget -> 'unloaded') as u(model text, device text) order by 1, 2 loop
-    -- Unless a job was given to it meanwhile: that one loads it again.
-    delete from sluice.residents r
-     where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
-       and (r.unloading_at is not null or not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
-           join sluice.classes c on c.id = j.class_id
-          where v.device = r.device and v.budget = r.budget and j.worker_id = p_worker and c.model = r.model));
-    update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
-  end loop;
-  for v_row in
-    select l.model, array(select x from unnest(l.devices) x order by x) as devices
-      from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
-  loop
-    update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
-     where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
-  end loop;
-  update sluice.residents r set idle_since = p_now
-    from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
-   where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
-  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[])
-                order by 1, 2 loop
-    update sluice.residents r set unloading_at = p_now
-     where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
-       and not exists (
-         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
-           join sluice.classes c on c.id = j.class_id
-          where v.device = r.device and v.budget = r.budget and j.worker_id = r.worker_id and c.model = r.model);
-    v_others := v_others or found and v_row.worker <> p_worker;
-  end loop;
-  if v_others then
-    perform pg_notify('sluice', 'ready');
-  end if;
-
-  if p_budget ?| '{loaded,ran,avoided,oom}' then
-    insert into sluice.models as m (name, load_ms, run_ms, ran_at, rest_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
-    select n.model, max(n.load_ms), max(n.run_ms), case when max(n.ran_ms) is not null then p_now end,
-           case when max(n.ran_ms) is not null and max(k.ran_at) is not null
-                then greatest(0, extract(epoch from p_now - max(k.ran_at)) * 1000 - max(n.ran_ms)) end,
-           coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
-           coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
-      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms,
-                   coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
-              from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
-             cross join lateral (
-               select jsonb_object_agg(y.budget, y.amount) as amounts from (
-                 select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
-                   join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
-            union all
-            select r.model, null, r."totalMs" / greatest(1, r.jobs), r."totalMs", '{}', 0, 0, 0
-              from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
-            union all
-            select a.key, null, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
-            union all
-            select x.model, null, null, null, coalesce(v_raised -> x.model, '{}'), 0, 0, 1
-              from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
-      left join sluice.models k on k.name = n.model
-     group by n.model order by n.model
-    on conflict (name) do update
-       set load_ms = case when excluded.load_ms is null then m.load_ms
-                          when m.loads = 0 or m.load_ms is null then excluded.load_ms
-                          else m.load_ms + v_learning * (excluded.load_ms - m.load_ms) end,
-           run_ms = case when excluded.run_ms is null then m.run_ms
-                         else coalesce(m.run_ms + v_learning * (excluded.run_ms - m.run_ms), excluded.run_ms) end,
-           ran_at = coalesce(excluded.ran_at, m.ran_at),
-           rest_ms = case when excluded.rest_ms is null then m.rest_ms
-                          else coalesce(m.rest_ms + v_learning * (excluded.rest_ms - m.rest_ms), excluded.rest_ms) end,
-           -- More than was known is taken at once; less, slowly.
-           amounts = (select coalesce(jsonb_object_agg(k.key, case
-                        when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
-                        when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
-                        else greatest((excluded.amounts ->> k.key)::double precision,
-                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end),
-                                      '{}')
-                        from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
-           loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
-           swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
-  end if;
-end $function$;
-
---- function sluice.note_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
-CREATE OR REPLACE FUNCTION sluice.note_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
- RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_began boolean;
-begin
-  if p_jobs = 0 then
-    update sluice.fleet_samples s set at = clock_timestamp(), jobs = 0, lanes = '[]', since = null where s.pool = p_pool and s.since is not null;
-    return false;
-  end if;
-  v_began := not exists (select 1 from sluice.fleet_samples s where s.pool = p_pool and s.since is not null);
-  insert into sluice.fleet_samples as s (pool, jobs, lanes, since, overflows) values (p_pool, p_jobs, p_lanes, clock_timestamp(), 1)
-    on conflict (pool) do update set at = clock_timestamp(), jobs = p_jobs, lanes = p_lanes, since = coalesce(s.since, clock_timestamp()),
-                                     overflows = s.overflows + (s.since is null)::integer;
-  return v_began;
-end $function$;
-
---- function sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
-CREATE OR REPLACE FUNCTION sluice.note_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
- RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_open boolean;
-begin
-  update sluice.fleet_decisions d
-     set started = jsonb_array_length(p_instances), instances = p_instances, failures = p_failures, looked_at = clock_timestamp(),
-         stop_at = case when d.ended_at is not null and p_instances <> '[]' then clock_timestamp() end
-   where d.id = p_id returning d.ended_at is null into v_open;
-  return coalesce(v_open, true);
-end $function$;
 
 --- function sluice.notice_generation_v1()
 CREATE OR REPLACE FUNCTION sluice.notice_generation_v1()
@@ -5597,13 +5439,6 @@ CREATE OR REPLACE FUNCTION sluice.obstacle_brief_v1(p_obstacle text, p_details j
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE p_obstacle WHEN 'crash'::text THEN 'recovery from a database crash'::text WHEN 'lane_paused'::text THEN 'lane paused'::text WHEN 'lane_closed'::text THEN 'lane has 0 slots'::text WHEN 'no_worker'::text THEN ('no live worker runs '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ('no worker has '::text || (SELECT string_agg(((r.key || '='::text) || r.value), ', '::text ORDER BY r.key) AS string_agg FROM jsonb_each_text((obstacle_brief_v1.p_details -> 'requires'::text)) r(key, value))) WHEN 'draining'::text THEN ('all workers draining'::text || CASE WHEN ((p_details ? 'broken'::text) AND ((p_details ->> 'broken'::text) IS NOT NULL)) THEN ' or broken'::text ELSE ''::text END) WHEN 'withdrawn'::text THEN ((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start '::text) || (p_details ->> 'task'::text)) WHEN 'lane_full'::text THEN ((((p_details ->> 'running'::text) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots busy'::text) WHEN 'lane_held'::text THEN ((((((p_details ->> 'held'::text) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots held, '::text) || (p_details ->> 'idle'::text)) || ' idle'::text) WHEN 'capacity'::text THEN 'all workers at capacity'::text WHEN 'per_worker'::text THEN 'limit per worker reached'::text WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (('all '::text || (p_details ->> 'processes'::text)) || ' processes busy'::text) ELSE 'no worker has a share of the cores'::text END WHEN 'silent'::text THEN 'all workers silent'::text WHEN 'budget'::text THEN ('budget '::text || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
-
---- function sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
-CREATE OR REPLACE FUNCTION sluice.obstacle_text_v1(p_obstacle text, p_details jsonb)
- RETURNS text
- LANGUAGE sql
- IMMUTABLE
-RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'silent'::text THEN (((((('every worker that could run task '::text || (p_details ->> 'task'::text)) || ' is silent: '::text) || (p_details ->> 'worker'::text)) || ' sent its last heartbeat '::text) || (((p_details ->> 'silentMs'::text))::bigint / 1000)) || ' seconds ago'::text) WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.open_claims_v1()
 CREATE OR REPLACE FUNCTION sluice.open_claims_v1()
@@ -5658,42 +5493,6 @@ begin
     end if;
   end if;
   return v_row || jsonb_build_object('updated_at', clock_timestamp(), 'updated_by', p_by);
-end $function$;
-
---- function sluice.pass_children_v1(p_id bigint)
-CREATE OR REPLACE FUNCTION sluice.pass_children_v1(p_id bigint)
- RETURNS bigint
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  v_at   bigint := p_id;
-  v_next bigint := p_id;
-  v_row  record;
-  v_low  integer;
-  v_high integer;
-  v_mid  integer;
-begin
-  for n in 1..20 loop
-    select j.id, j.parent_id, j.idx into v_row from sluice.job_data j where j.id <= v_next order by j.id desc limit 1;
-    exit when v_row.parent_id is null
-           or not exists (select 1 from sluice.job_data p where p.id = v_row.parent_id and p.composite = 'fanout')
-           or exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
-    v_low := 0;
-    v_high := v_row.idx;
-    while v_low < v_high loop
-      v_mid := v_low + (v_high - v_low) / 2;
-      if exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.idx = v_mid and j.superseded_at is null
-                                               and j.id = v_row.id - (v_row.idx - v_mid)) then
-        v_high := v_mid;
-      else
-        v_low := v_mid + 1;
-      end if;
-    end loop;
-    v_at := v_row.id - (v_row.idx - v_high);
-    v_next := v_at - 1;
-  end loop;
-  return v_at;
 end $function$;
 
 --- function sluice.pass_window_slots_v1(p_parents bigint[], p_idxs integer[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], INOUT lanes sluice.cycle_lane_v1[], INOUT free integer, INOUT most integer[], OUT picked tid[], OUT started bigint[])
@@ -5760,35 +5559,6 @@ CREATE OR REPLACE FUNCTION sluice.per_worker_v1(p_per_worker integer, p_capacity
  LANGUAGE sql
  IMMUTABLE
 RETURN CASE WHEN (p_per_worker > 0) THEN p_per_worker WHEN ((p_per_worker = '-1'::integer) AND (p_capacity > 0)) THEN p_capacity WHEN (p_per_worker IS NOT NULL) THEN p_cores ELSE NULL::integer END;
-
---- function sluice.pick_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
-CREATE OR REPLACE FUNCTION sluice.pick_v1(p_now timestamp with time zone, p_classes sluice.cycle_class_v1[], p_counts integer[], INOUT lanes sluice.cycle_lane_v1[], OUT picked tid[], OUT expired boolean)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_lanes integer[];
-  v_late  bigint[];
-begin
-  expired := false;
-  loop
-    select array_agg(x.ctid) filter (where not x.late), array_agg(c.lane) filter (where not x.late), array_agg(x.id) filter (where x.late)
-      into picked, v_lanes, v_late
-      from unnest(p_classes) with ordinality c
-     cross join lateral (select q.ctid, q.id, coalesce(q.deadline_at <= clock_timestamp(), false) as late
-                           from sluice.queue q where q.class_id = c.id and q.state = 'ready' and (q.rank, q.id) > (c.rank, c.after)
-                          order by q.rank, q.id limit p_counts[c.ordinality] for update skip locked) x
-     -- A class that draws from budgets is taken only as planned, also by a worker that has not heard yet that it does.
-     where p_counts[c.ordinality] > 0 and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted);
-    exit when v_late is null;
-    perform sluice.expire_v1(1000, v_late);
-    expired := true;
-    exit when clock_timestamp() > p_now + interval '200 milliseconds';
-  end loop;
-  for i in 1 .. cardinality(lanes) loop
-    lanes[i].run := lanes[i].run + coalesce(cardinality(array_positions(v_lanes, i)), 0);
-  end loop;
-end $function$;
 
 --- function sluice.place_tasks_v1(p_names text[])
 CREATE OR REPLACE FUNCTION sluice.place_tasks_v1(p_names text[])
@@ -5910,14 +5680,15 @@ begin
                         -- Only without room can more be held than there is.
                         'over', case when r.room = 0 then coalesce((
                           select greatest(0, h.by_jobs + h.by_models - sluice.capacity_v1(d) * (1 + 1e-9))
-                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key),
+                            from sluice.device_use_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end)
+                            order by d.budget, d.key),
                             '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
-                 cross join lateral (select sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
+                 cross join lateral (select sluice.device_room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
                  where o.worker_id = p_worker and d.lost_at is null
                    and (v_queues is not null or exists (select 1 from sluice.residents x where x.worker_id = p_worker))),
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
-                        'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
+                        'room', case when b.kind = 'shared' then sluice.device_room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
     'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
     'models', (select coalesce(jsonb_object_agg(m.name,
@@ -5964,6 +5735,61 @@ AS $function$
    order by l.name
 $function$;
 
+--- function sluice.pool_snapshot_v1(p_pool text, p_moment_ms integer)
+CREATE OR REPLACE FUNCTION sluice.pool_snapshot_v1(p_pool text, p_moment_ms integer)
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with overflow as materialized (
+    select * from sluice.pool_overflow_v1(p_pool, p_moment_ms) o where o.jobs > 0
+  ), live as materialized (
+    select w.id, w.draining, w.returnable from sluice.workers w where w.pool = p_pool and w.ended_at is null
+  ), open as materialized (
+    select d.*, array(select split_part(w.request, '.', 2)::integer from sluice.workers w
+                       where split_part(w.request, '.', 1) = d.token and split_part(w.request, '.', 2) ~ '^\d{1,9}$' group by 1 order by 1) as members
+      from sluice.fleet_decisions d where d.pool = p_pool and d.ended_at is null
+  ), past as (
+    select max(d.id) as newest, max(d.ended_at) filter (where d.action = 'start') as ended_at,
+           count(*) filter (where d.action = 'start' and d.outcome in ('expired', 'failed')
+                              and d.id > coalesce((select max(g.id) from sluice.fleet_decisions g
+                                                where g.pool = p_pool and g.outcome = 'arrived'), 0)) as failures
+      from sluice.fleet_decisions d where d.pool = p_pool
+  ), elsewhere as (
+    -- Workers on their way for other pools that fit some of what waits. One whose provisioner is silent is waited for only as long as
+    -- most take to answer. What its workers run is known as in pool_overflow_v1.
+    select p.capacity, greatest(0, coalesce(d.started, d.count)
+                                   - (select count(distinct w.request) from sluice.workers w
+                                       where split_part(w.request, '.', 1) = d.token)) as coming
+      from sluice.fleet_decisions d join sluice.pools p on p.name = d.pool
+      left join lateral (select w.tasks, w.labels, w.started_at from sluice.workers w
+                          where w.pool = d.pool and w.started_at > clock_timestamp() - interval '1 hour' order by w.id desc limit 1) n on true
+     where d.ended_at is null and d.pool <> p_pool and d.arrive_by > clock_timestamp()
+       and (d.started is not null or d.decided_at > clock_timestamp() - interval '5 seconds')
+       and exists (select 1 from overflow o join sluice.classes c on c.id = any (o.classes)
+                    where c.requires <@ (p.labels || coalesce(n.labels, '{}'))
+                      and (n.tasks is null or c.task = any (n.tasks)
+                           or n.started_at < coalesce((select t.updated_at from sluice.tasks t where t.name = c.task), '-infinity')))
+  )
+  select jsonb_build_object(
+    'min', p.min, 'max', p.max, 'capacity', p.capacity, 'labels', p.labels, 'cooldownMs', p.cooldown_ms,
+    'taking', (select count(*) from live w where not w.draining),
+    'leaving', (select count(*) from live w where w.draining),
+    'returnable', (select count(*) from live w where w.returnable),
+    'overflow', coalesce((select jsonb_agg(jsonb_build_object('lane', o.lane, 'jobs', o.jobs, 'waitedMs', o.waited_ms,
+                                                              'perWorker', o.per_worker, 'reason', o.reason) order by o.lane) from overflow o), '[]'),
+    'expected', coalesce((select case when bool_or(e.capacity = 0 and e.coming > 0) then 1000000 else sum(e.coming * e.capacity) end
+                            from elsewhere e), 0),
+    'stops', exists (select 1 from sluice.fleet_decisions d where d.pool = p_pool and d.stop_at <= clock_timestamp()),
+    'newest', coalesce(past.newest, 0)::text, 'failures', past.failures,
+    'sinceLastMs', extract(epoch from clock_timestamp() - past.ended_at) * 1000,
+    'request', (select jsonb_build_object(
+        'id', d.id::text, 'token', d.token, 'wanted', d.count, 'started', d.started, 'arrived', cardinality(d.members), 'members', d.members,
+        'instances', d.instances, 'gone', d.gone, 'abandoned', d.taken_until < clock_timestamp(), 'overdue', d.arrive_by < clock_timestamp(),
+        'lookedMs', extract(epoch from clock_timestamp() - coalesce(d.looked_at, d.decided_at)) * 1000) from open d))
+    from sluice.pools p cross join past where p.name = p_pool
+$function$;
+
 --- function sluice.process_shares_v1(p_worker sluice.workers)
 CREATE OR REPLACE FUNCTION sluice.process_shares_v1(p_worker sluice.workers)
  RETURNS text
@@ -5971,8 +5797,8 @@ CREATE OR REPLACE FUNCTION sluice.process_shares_v1(p_worker sluice.workers)
  STABLE
 RETURN CASE WHEN ((p_worker).process_limit IS NOT NULL) THEN (SELECT string_agg((((w.id || ':'::text) || w.processes) || CASE WHEN w.draining THEN 'd'::text ELSE ''::text END), ' '::text ORDER BY w.id) AS string_agg FROM sluice.workers w WHERE ((w.host = (process_shares_v1.p_worker).host) AND (w.ended_at IS NULL) AND (w.process_limit IS NOT NULL))) ELSE NULL::text END;
 
---- function sluice.promote_v1(p_limit integer)
-CREATE OR REPLACE FUNCTION sluice.promote_v1(p_limit integer)
+--- function sluice.promote_due_v1(p_limit integer)
+CREATE OR REPLACE FUNCTION sluice.promote_due_v1(p_limit integer)
  RETURNS TABLE(promoted integer, next_in_ms double precision)
  LANGUAGE plpgsql
  SET jit TO 'off'
@@ -6269,13 +6095,59 @@ begin
     end if;
     if v_seen = p_look then
       -- Below it may lie the rest of a fan-out: looked at like this, 100,000 children are 20 pages without a row.
-      stop := case when p_is_dense then sluice.pass_children_v1(v_last) else v_last end;
+      stop := case when p_is_dense then sluice.skip_children_v1(v_last) else v_last end;
     end if;
   end if;
   if cardinality(ids) > p_limit then
     stop := greatest(stop, ids[p_limit + 1]);
   end if;
 end $function$;
+
+--- function sluice.read_steady_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
+CREATE OR REPLACE FUNCTION sluice.read_steady_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
+ RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer, first_id bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select g.skip_before,
+         -- What becomes ready from here on may belong to workers that come first.
+         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail'
+                   or k.task = any (w.pooled) then 0
+              else least(p_ahead, l.prefetch) end,
+         case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
+         exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
+         coalesce(l.slots is not null and o.asked, false),
+         g.claims_open and not w.draining and l.enabled and not k.budgeted
+         and (w.capacity = 0 or p_run + p_free <= w.capacity)
+         and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
+         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks
+         -- for, or was refused a moment ago and there are still no more, or has enough for all that is ready.
+         and (l.slots is null or p_run <= p_slots and o.held <= l.slots
+                                 and (not coalesce(o.asked, false)
+                                      or not o.elsewhere and p_free > 0 and p_run + p_free <= p_slots
+                                         and exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_free) offset p_free - 1))
+                                 and (p_run + p_free <= p_slots and not p_wants or p_has_asked and o.held = l.slots
+                                      or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
+                                                                     offset p_slots - p_run)))
+         and (q.id is null or coalesce(q.ready_at <= p_since, true) and coalesce(q.deadline_at > p_now, true))
+         -- It knows of all its claims, and none that ends has a place in a window, which the general cycle gives to the next child at once.
+         and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
+         and not exists (select 1 from sluice.claims c
+                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
+                            and exists (select 1 from sluice.composites w
+                                         where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
+         case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
+    from sluice.workers w
+    join sluice.generation g on g.one
+    join sluice.lanes l on l.name = p_lane
+    join sluice.classes k on k.id = p_class
+    left join sluice.tasks t on t.name = k.task
+   cross join lateral (select sum(h.slots) as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
+                                bool_or(h.wants and h.worker_id <> p_worker and not coalesce(h.asks <@ p_classes, false)) as elsewhere
+                         from sluice.holdings h where h.lane = p_lane) o
+    left join lateral sluice.ready_v1(p_class, p_rank, p_after, 1) q on true
+   where w.id = p_worker
+$function$;
 
 --- function sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
 CREATE OR REPLACE FUNCTION sluice.readopt_v1(p_worker bigint, p_generation uuid, p_named jsonb)
@@ -6346,7 +6218,7 @@ begin
     update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
      where q.id = any (v_ids) and n.id = q.id;
     perform sluice.start_jobs_v1(p_worker, clock_timestamp(),
-                                 greatest(sluice.mark_v1(clock_timestamp()),
+                                 greatest(sluice.microseconds_v1(clock_timestamp()),
                                           (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
                                  array(select q.ctid from unnest(v_ids) with ordinality i(id, ord) join sluice.queue q on q.id = i.id order by i.ord),
                                  p_start => cardinality(v_starting));
@@ -6425,8 +6297,8 @@ AS $function$
    order by q.rank, q.id limit p_limit
 $function$;
 
---- function sluice.recall_v1(p_worker bigint, p_named jsonb)
-CREATE OR REPLACE FUNCTION sluice.recall_v1(p_worker bigint, p_named jsonb)
+--- function sluice.recall_assigned_v1(p_worker bigint, p_named jsonb)
+CREATE OR REPLACE FUNCTION sluice.recall_assigned_v1(p_worker bigint, p_named jsonb)
  RETURNS void
  LANGUAGE plpgsql
  SET lock_timeout TO '1s'
@@ -6449,6 +6321,29 @@ begin
       perform pg_notify('sluice', 'done');
     end if;
   end if;
+end $function$;
+
+--- function sluice.recheck_limits_v1(INOUT lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.recheck_limits_v1(INOUT lanes sluice.cycle_lane_v1[])
+ RETURNS sluice.cycle_lane_v1[]
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_lane sluice.cycle_lane_v1;
+  v_set  record;
+begin
+  for i in 1 .. cardinality(lanes) loop
+    v_lane := lanes[i];
+    continue when v_lane.take <= 0;
+    select s.enabled, s.slots as lim, (select sum(h.slots)::integer from sluice.holdings h where h.lane = s.name) as held
+      into v_set from sluice.lanes s where s.name = v_lane.name;
+    if not v_set.enabled then
+      lanes[i].take := 0;
+    elsif v_set.held > v_set.lim then
+      lanes[i].cap := greatest(0, v_lane.before - (v_set.held - v_set.lim));
+      lanes[i].take := greatest(0, least(v_lane.take, lanes[i].cap - v_lane.run));
+    end if;
+  end loop;
 end $function$;
 
 --- function sluice.reconcile_budgets_v1()
@@ -6475,7 +6370,7 @@ begin
                                 and not exists (select 1 from sluice.reservations r where r.budget = x.budget and r.device = x.key)
                               for update skip locked));
   if found then
-    perform sluice.judge_tasks_v1();
+    perform sluice.refuse_impossible_tasks_v1();
   end if;
   return query
   select 'undrawn', 'job ' || j.id
@@ -6485,55 +6380,141 @@ begin
    limit 100;
 end $function$;
 
---- function sluice.reconcile_v1()
-CREATE OR REPLACE FUNCTION sluice.reconcile_v1()
- RETURNS TABLE(worker_id bigint, lane text, held integer, running integer)
+--- function sluice.record_composite_state_v1()
+CREATE OR REPLACE FUNCTION sluice.record_composite_state_v1()
+ RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
-#variable_conflict use_column
-declare
-  v_row    record;
-  v_actual integer;
 begin
-  for v_row in
-    select h.worker_id, h.lane
-      from sluice.holdings h join sluice.lanes l on l.name = h.lane and l.slots is not null
-     where h.slots < (select count(*) from sluice.running r join sluice.classes c on c.id = r.class_id
-                       where r.worker_id = h.worker_id and c.lane = h.lane)
-     order by h.worker_id, h.lane
-  loop
-    -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
-    perform 1 from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane for no key update skip locked;
-    continue when not found;
-    select count(*)::integer into v_actual from sluice.running r join sluice.classes c on c.id = r.class_id
-     where r.worker_id = v_row.worker_id and c.lane = v_row.lane;
-    return query
-    with before as materialized (
-      select h.slots from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane
-    )
-    update sluice.holdings h set slots = v_actual, epoch = h.epoch + 1 from before
-     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.slots < v_actual
-    returning h.worker_id, h.lane, before.slots, v_actual;
-  end loop;
-  -- Running under a worker that holds nothing: nobody would ever end it.
-  for v_row in
-    select s.worker_id, s.lane, array_agg(s.seq) as seqs
-      from (select c.worker_id, c.seq, k.lane from sluice.claims c join sluice.classes k on k.id = c.class_id
-             where not exists (select 1 from sluice.holdings h where h.worker_id = c.worker_id and h.lane = k.lane)
-             order by c.worker_id, c.seq limit 100 for update of c skip locked) s
-     group by s.worker_id, s.lane
-  loop
-    insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
-    select 'orphan', v_row.lane, cardinality(l.ids), l.requeued, l.failed, l.cancelled, l.ids[:20]
-      from sluice.lose_claims_v1(v_row.worker_id, v_row.seqs, 'no worker held this job') l
-    returning jobs into running;
-    worker_id := 0; lane := v_row.lane; held := 0;
-    return next;
-  end loop;
+  new.written := pg_current_xact_id();
+  return new;
 end $function$;
 
---- function sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
-CREATE OR REPLACE FUNCTION sluice.record_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
+--- function sluice.record_input_author_v1(p_root bigint, p_name text, p_submitter text)
+CREATE OR REPLACE FUNCTION sluice.record_input_author_v1(p_root bigint, p_name text, p_submitter text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update sluice.job_data d set chosen_by = array_append(d.chosen_by, p_name)
+   where d.id = p_root and p_name <> p_submitter and not p_name = any (coalesce(d.chosen_by, '{}'))
+$function$;
+
+--- function sluice.record_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
+CREATE OR REPLACE FUNCTION sluice.record_models_v1(p_worker bigint, p_now timestamp with time zone, p_budget jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row     record;
+  v_learning double precision := (p_budget ->> 'learning')::double precision;
+  v_raised  jsonb := '{}';   -- what loads ran out of memory with, by model
+  v_others  boolean := false;
+begin
+  -- First: it reads what was charged for a copy that may be reported as unloaded with it.
+  if p_budget ? 'oom' then
+    v_raised := sluice.raise_models_v1(p_worker, p_now, p_budget -> 'oom');
+  end if;
+  for v_row in select u.model, u.device from jsonb_to_recordset(p_budget -> 'unloaded') as u(model text, device text) order by 1, 2 loop
+    -- Unless a job was given to it meanwhile: that one loads it again.
+    delete from sluice.residents r
+     where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device
+       and (r.unloading_at is not null or not exists (
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
+           join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.worker_id = p_worker and c.model = r.model));
+    update sluice.residents r set loaded_at = null where r.worker_id = p_worker and r.model = v_row.model and r.device = v_row.device;
+  end loop;
+  for v_row in
+    select l.model, array(select x from unnest(l.devices) x order by x) as devices
+      from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, devices text[]) order by 1
+  loop
+    update sluice.residents r set loaded_at = coalesce(r.loaded_at, p_now)
+     where r.worker_id = p_worker and r.model = v_row.model and r.devices = v_row.devices and r.loaded_at is null;
+  end loop;
+  update sluice.residents r set idle_since = p_now
+    from jsonb_to_recordset(p_budget -> 'idle') as i(model text, devices text[])
+   where r.worker_id = p_worker and r.model = i.model and r.devices = i.devices;
+  for v_row in select u.worker, u.model, u.devices from jsonb_to_recordset(p_budget -> 'unload') as u(worker bigint, model text, devices text[])
+                order by 1, 2 loop
+    update sluice.residents r set unloading_at = p_now
+     where r.worker_id = v_row.worker and r.model = v_row.model and r.devices = v_row.devices and r.unloading_at is null
+       and not exists (
+         select 1 from sluice.reservations v join sluice.running j on j.worker_id = v.worker_id and j.id = v.job_id and j.attempt = v.attempt
+           join sluice.classes c on c.id = j.class_id
+          where v.device = r.device and v.budget = r.budget and j.worker_id = r.worker_id and c.model = r.model);
+    v_others := v_others or found and v_row.worker <> p_worker;
+  end loop;
+  if v_others then
+    perform pg_notify('sluice', 'ready');
+  end if;
+
+  if p_budget ?| '{loaded,ran,avoided,oom}' then
+    insert into sluice.models as m (name, load_ms, run_ms, ran_at, rest_ms, amounts, loads, load_total_ms, swaps_avoided, out_of_memory)
+    select n.model, max(n.load_ms), max(n.run_ms), case when max(n.ran_ms) is not null then p_now end,
+           case when max(n.ran_ms) is not null and max(k.ran_at) is not null
+                then greatest(0, extract(epoch from p_now - max(k.ran_at)) * 1000 - max(n.ran_ms)) end,
+           coalesce(sluice.merge_amounts_v1(jsonb_agg(n.amounts)), '{}'), sum(n.loads),
+           coalesce(sum(n.load_ms), 0), sum(n.avoided), sum(n.oom)
+      from (select l.model, l."loadMs" as load_ms, null::double precision as run_ms, null::double precision as ran_ms,
+                   coalesce(o.amounts, '{}') as amounts, 1 as loads, 0 as avoided, 0 as oom
+              from jsonb_to_recordset(p_budget -> 'loaded') as l(model text, "loadMs" double precision, observed jsonb)
+             cross join lateral (
+               select jsonb_object_agg(y.budget, y.amount) as amounts from (
+                 select d.budget, max(x.value::double precision) as amount from jsonb_each_text(l.observed) x
+                   join sluice.devices d on d.key = x.key join sluice.budgets b on b.name = d.budget and b.auto group by d.budget) y) o
+            union all
+            select r.model, null, r."totalMs" / greatest(1, r.jobs), r."totalMs", '{}', 0, 0, 0
+              from jsonb_to_recordset(p_budget -> 'ran') as r(model text, jobs integer, "totalMs" double precision)
+            union all
+            select a.key, null, null, null, '{}', 0, a.value::integer, 0 from jsonb_each_text(p_budget -> 'avoided') a
+            union all
+            select x.model, null, null, null, coalesce(v_raised -> x.model, '{}'), 0, 0, 1
+              from jsonb_to_recordset(p_budget -> 'oom') as x(model text) where x.model is not null) n
+      left join sluice.models k on k.name = n.model
+     group by n.model order by n.model
+    on conflict (name) do update
+       set load_ms = case when excluded.load_ms is null then m.load_ms
+                          when m.loads = 0 or m.load_ms is null then excluded.load_ms
+                          else m.load_ms + v_learning * (excluded.load_ms - m.load_ms) end,
+           run_ms = case when excluded.run_ms is null then m.run_ms
+                         else coalesce(m.run_ms + v_learning * (excluded.run_ms - m.run_ms), excluded.run_ms) end,
+           ran_at = coalesce(excluded.ran_at, m.ran_at),
+           rest_ms = case when excluded.rest_ms is null then m.rest_ms
+                          else coalesce(m.rest_ms + v_learning * (excluded.rest_ms - m.rest_ms), excluded.rest_ms) end,
+           -- More than was known is taken at once; less, slowly.
+           amounts = (select coalesce(jsonb_object_agg(k.key, case
+                        when not excluded.amounts ? k.key then (m.amounts ->> k.key)::double precision
+                        when not m.amounts ? k.key then (excluded.amounts ->> k.key)::double precision
+                        else greatest((excluded.amounts ->> k.key)::double precision,
+                                      0.8 * (m.amounts ->> k.key)::double precision + 0.2 * (excluded.amounts ->> k.key)::double precision) end),
+                                      '{}')
+                        from (select jsonb_object_keys(m.amounts || excluded.amounts) as key) k),
+           loads = m.loads + excluded.loads, load_total_ms = m.load_total_ms + excluded.load_total_ms,
+           swaps_avoided = m.swaps_avoided + excluded.swaps_avoided, out_of_memory = m.out_of_memory + excluded.out_of_memory, updated_at = p_now;
+  end if;
+end $function$;
+
+--- function sluice.record_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
+CREATE OR REPLACE FUNCTION sluice.record_overflow_v1(p_pool text, p_jobs integer, p_lanes jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_began boolean;
+begin
+  if p_jobs = 0 then
+    update sluice.fleet_samples s set at = clock_timestamp(), jobs = 0, lanes = '[]', since = null where s.pool = p_pool and s.since is not null;
+    return false;
+  end if;
+  v_began := not exists (select 1 from sluice.fleet_samples s where s.pool = p_pool and s.since is not null);
+  insert into sluice.fleet_samples as s (pool, jobs, lanes, since, overflows) values (p_pool, p_jobs, p_lanes, clock_timestamp(), 1)
+    on conflict (pool) do update set at = clock_timestamp(), jobs = p_jobs, lanes = p_lanes, since = coalesce(s.since, clock_timestamp()),
+                                     overflows = s.overflows + (s.since is null)::integer;
+  return v_began;
+end $function$;
+
+--- function sluice.record_report_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
+CREATE OR REPLACE FUNCTION sluice.record_report_v1(p_worker bigint, p_now timestamp with time zone, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_endings jsonb, p_begun bigint[], p_begun_seqs bigint[], p_hint boolean, OUT is_whole boolean, OUT parents bigint[], OUT idxs integer[])
  RETURNS record
  LANGUAGE plpgsql
 AS $function$
@@ -6564,6 +6545,21 @@ begin
   if p_hint and is_whole and (p_done is not null or p_endings is not null) then
     perform pg_notify('sluice', 'done');
   end if;
+end $function$;
+
+--- function sluice.record_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
+CREATE OR REPLACE FUNCTION sluice.record_started_v1(p_id bigint, p_instances jsonb, p_failures jsonb)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_open boolean;
+begin
+  update sluice.fleet_decisions d
+     set started = jsonb_array_length(p_instances), instances = p_instances, failures = p_failures, looked_at = clock_timestamp(),
+         stop_at = case when d.ended_at is not null and p_instances <> '[]' then clock_timestamp() end
+   where d.id = p_id returning d.ended_at is null into v_open;
+  return coalesce(v_open, true);
 end $function$;
 
 --- function sluice.recount_v1(p_set sluice.admission, p_new bigint[], p_scheduled integer, p_checked boolean)
@@ -6649,8 +6645,8 @@ begin
   delete from sluice.charges c where c.seq = any (v_rows);
 end $function$;
 
---- function sluice.recover_v1(p_good_for_ms bigint)
-CREATE OR REPLACE FUNCTION sluice.recover_v1(p_good_for_ms bigint)
+--- function sluice.recover_lost_workers_v1(p_good_for_ms bigint)
+CREATE OR REPLACE FUNCTION sluice.recover_lost_workers_v1(p_good_for_ms bigint)
  RETURNS TABLE(worker_id bigint, worker text, lane text, requeued integer, failed integer, cancelled integer, stepped_back_ms bigint)
  LANGUAGE plpgsql
 AS $function$
@@ -6689,7 +6685,7 @@ begin
     v_seqs := array(select c.seq from sluice.claims c
                      where c.worker_id = v_dead.worker_id and c.class_id in (select k.id from sluice.classes k where k.lane = v_dead.lane));
     select coalesce(l.ids, '{}'), l.requeued, l.failed, l.cancelled into v_ids, requeued, failed, cancelled
-      from sluice.lose_claims_v1(v_dead.worker_id, v_seqs,
+      from sluice.end_lost_claims_v1(v_dead.worker_id, v_seqs,
         -- It came back under its name: that is a restart, and no machine that went away.
         case when exists (select 1 from sluice.workers n where n.name = v_dead.name and n.id > v_dead.worker_id and n.ended_at is null
                       and n.seen_at > clock_timestamp() - make_interval(secs => v_dead.stale_ms / 1000.0))
@@ -6721,55 +6717,6 @@ begin
     perform pg_notify('sluice', 'workers');   -- the cores that their process pools had are free
   end if;
   perform sluice.open_claims_v1();
-end $function$;
-
---- function sluice.refusal_v1(p_uses jsonb, p_per_job jsonb)
-CREATE OR REPLACE FUNCTION sluice.refusal_v1(p_uses jsonb, p_per_job jsonb)
- RETURNS jsonb
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  v_row     record;
-  v_largest double precision;
-  v_fits    integer;
-begin
-  for v_row in
-    select b.name, b.kind, b.bytes, b.devices as declared,
-           case when not b.declared ? 'capacity' then b.capacity
-                when b.capacity is not null and b.declared ->> 'capacity' is not null
-                then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
-                end as capacity, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
-      from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
-      join sluice.budgets b on b.name = a.budget
-     where jsonb_typeof(a.amount) = 'object'
-     group by b.name order by b.name
-  loop
-    if v_row.kind = 'shared' then
-      v_largest := v_row.capacity;
-      v_fits := case when v_row.each <= v_row.capacity * (1 + 1e-9) then 1 else 0 end;
-    else
-      -- What workers have reported, and what files say each machine has: a worker may not have come yet.
-      select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
-        from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
-                from (select d.host, coalesce(d.total, 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
-                      union all
-                      select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
-               group by g.host) k;
-    end if;
-    if v_largest is not null and v_fits < v_row.devices then
-      return jsonb_build_object('budget', v_row.name, 'needs', v_row.each, 'devices', v_row.devices,
-        'largest', case when v_largest < 'Infinity' then v_largest end, 'fitting', v_fits,
-        'text', case
-          when v_row.kind = 'shared' then format('needs %s of %s, of which there are %s', sluice.amount_text_v1(v_row.each, v_row.bytes), v_row.name,
-                                                 sluice.amount_text_v1(v_largest, v_row.bytes))
-          when v_row.devices = 1 then format('needs %s of %s on one device; the largest has %s', sluice.amount_text_v1(v_row.each, v_row.bytes),
-                                             v_row.name, sluice.amount_text_v1(v_largest, v_row.bytes))
-          else format('needs %s of %s on each of %s devices; no machine has more than %s that large', sluice.amount_text_v1(v_row.each, v_row.bytes),
-                      v_row.name, v_row.devices, v_fits) end);
-    end if;
-  end loop;
-  return null;
 end $function$;
 
 --- function sluice.refuse_composites_v1(p_children jsonb, p_jobs bigint[])
@@ -6820,6 +6767,20 @@ begin
                              'in batches for example, or raise childrenPerTree',
                           s.jobs, s.upto, v_most) end
     from summed s where s.depth > v_depth or s.upto > v_most;
+end $function$;
+
+--- function sluice.refuse_impossible_tasks_v1()
+CREATE OR REPLACE FUNCTION sluice.refuse_impossible_tasks_v1()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- In the order in which tasks are stored.
+  perform 1 from sluice.tasks t where t.uses is not null or t.refusal is not null order by t.name for no key update;
+  update sluice.tasks t set refusal = g.refusal
+    from (select k.name, case when k.uses is not null then sluice.uses_refusal_v1(k.uses, k.per_job) end as refusal
+            from sluice.tasks k where k.uses is not null or k.refusal is not null) g
+   where t.name = g.name and t.refusal is distinct from g.refusal;
 end $function$;
 
 --- function sluice.refuse_scheduled_v1(p_limit integer, p_scheduled integer, p_later bigint[])
@@ -6906,61 +6867,6 @@ begin
   return true;
 end $function$;
 
---- function sluice.release_v1(p_parent bigint, p_after integer, p_count integer)
-CREATE OR REPLACE FUNCTION sluice.release_v1(p_parent bigint, p_after integer, p_count integer)
- RETURNS integer
- LANGUAGE plpgsql
- SET plan_cache_mode TO 'force_generic_plan'
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_sort TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
-AS $function$
-declare
-  v_now    timestamptz := clock_timestamp();
-  v_count  integer := 0;
-  v_leaves bigint[];
-  v_composites bigint[];
-begin
-  -- Locked by a statement of its own, so that the next one sees a priority that was changed before.
-  select array_agg(n.id) filter (where n.class_id is not null), array_agg(n.id) filter (where n.class_id is null) into v_leaves, v_composites
-    from (select k.id, k.class_id from sluice.queue k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
-           order by k.idx limit p_count for update skip locked) n;
-  if v_leaves is not null then
-    update sluice.queue q
-       set state = case when q.guarded then 'awaiting_approval'::sluice.job_state else 'ready'::sluice.job_state end,
-           ready_at = v_now,
-           -- Written out: as a function of its own it would not be inlined.
-           rank = (select sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
-                     from sluice.classes c join sluice.lanes l on l.name = c.lane where c.id = q.class_id),
-           started_at = null,
-           deadline_at = case when not q.guarded then v_now + make_interval(secs => d.deadline_ms / 1000.0) end
-      from sluice.job_data d
-     where q.id = any (v_leaves) and d.id = q.id;
-    get diagnostics v_count = row_count;
-    perform sluice.hint_v1('ready', 'soon');
-  end if;
-  if v_composites is not null then
-    -- Everybody else locks a composite's own row before its place in the queue. This is the other way round, so it does not wait.
-    with free as materialized (
-      select c.job_id, c.timeout_ms from sluice.composites c where c.job_id = any (v_composites) order by c.job_id for no key update skip locked
-    ), gone as (
-      delete from sluice.queue q where q.id = any (array(select f.job_id from free f))
-    ), started as (
-      update sluice.composites c set ready_at = v_now, started_at = v_now where c.job_id = any (array(select f.job_id from free f))
-    ), woken as (
-      insert into sluice.wakeups (job_id, due_at)
-      select f.job_id, clock_timestamp() from free f
-      union all
-      select f.job_id, v_now + make_interval(secs => f.timeout_ms / 1000.0) from free f where f.timeout_ms is not null
-    )
-    select v_count + count(*) into v_count from free;
-  end if;
-  return v_count;
-end $function$;
-
 --- function sluice.remove_from_claims_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
 CREATE OR REPLACE FUNCTION sluice.remove_from_claims_v1(p_worker bigint, p_seqs bigint[], p_ids bigint[])
  RETURNS void
@@ -6981,6 +6887,53 @@ begin
          cancels = nullif(c.cancels - p_ids::text[], '{}'),
          assigned = nullif(array(select a from unnest(c.assigned) a where a <> all (p_ids)), '{}')
    where c.worker_id = p_worker and c.seq = any (p_seqs);
+end $function$;
+
+--- function sluice.repair_orphans_and_drift_v1()
+CREATE OR REPLACE FUNCTION sluice.repair_orphans_and_drift_v1()
+ RETURNS TABLE(worker_id bigint, lane text, held integer, running integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  v_row    record;
+  v_actual integer;
+begin
+  for v_row in
+    select h.worker_id, h.lane
+      from sluice.holdings h join sluice.lanes l on l.name = h.lane and l.slots is not null
+     where h.slots < (select count(*) from sluice.running r join sluice.classes c on c.id = r.class_id
+                       where r.worker_id = h.worker_id and c.lane = h.lane)
+     order by h.worker_id, h.lane
+  loop
+    -- Seen without a lock it may be a cycle under way. Looked at again under the lock it is a fact.
+    perform 1 from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane for no key update skip locked;
+    continue when not found;
+    select count(*)::integer into v_actual from sluice.running r join sluice.classes c on c.id = r.class_id
+     where r.worker_id = v_row.worker_id and c.lane = v_row.lane;
+    return query
+    with before as materialized (
+      select h.slots from sluice.holdings h where h.worker_id = v_row.worker_id and h.lane = v_row.lane
+    )
+    update sluice.holdings h set slots = v_actual, epoch = h.epoch + 1 from before
+     where h.worker_id = v_row.worker_id and h.lane = v_row.lane and h.slots < v_actual
+    returning h.worker_id, h.lane, before.slots, v_actual;
+  end loop;
+  -- Running under a worker that holds nothing: nobody would ever end it.
+  for v_row in
+    select s.worker_id, s.lane, array_agg(s.seq) as seqs
+      from (select c.worker_id, c.seq, k.lane from sluice.claims c join sluice.classes k on k.id = c.class_id
+             where not exists (select 1 from sluice.holdings h where h.worker_id = c.worker_id and h.lane = k.lane)
+             order by c.worker_id, c.seq limit 100 for update of c skip locked) s
+     group by s.worker_id, s.lane
+  loop
+    insert into sluice.recoveries (kind, lane, jobs, requeued, failed, cancelled, job_ids)
+    select 'orphan', v_row.lane, cardinality(l.ids), l.requeued, l.failed, l.cancelled, l.ids[:20]
+      from sluice.end_lost_claims_v1(v_row.worker_id, v_row.seqs, 'no worker held this job') l
+    returning jobs into running;
+    worker_id := 0; lane := v_row.lane; held := 0;
+    return next;
+  end loop;
 end $function$;
 
 --- function sluice.report_devices_v1(p_worker bigint, p_readings jsonb)
@@ -7050,7 +7003,7 @@ begin
     on conflict do nothing;
     v_changed := v_changed or found;
     if v_changed then
-      perform sluice.judge_tasks_v1();
+      perform sluice.refuse_impossible_tasks_v1();
       perform pg_notify('sluice', 'ready');
     end if;
   end if;
@@ -7329,7 +7282,7 @@ begin
   end if;
   perform sluice.drop_ended_v1(array[p_worker]);
   if p_recall then
-    perform sluice.recall_v1(p_worker, p_named);
+    perform sluice.recall_assigned_v1(p_worker, p_named);
   end if;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then
@@ -7488,34 +7441,6 @@ begin
   return next;
 end $function$;
 
---- function sluice.room_v1(p_budget text, p_device text, p_worker bigint, p_ended bigint[], p_unloaded jsonb)
-CREATE OR REPLACE FUNCTION sluice.room_v1(p_budget text, p_device text, p_worker bigint DEFAULT 0, p_ended bigint[] DEFAULT '{}'::bigint[], p_unloaded jsonb DEFAULT '[]'::jsonb)
- RETURNS double precision
- LANGUAGE plpgsql
- STABLE
-AS $function$
-declare
-  v_device   sluice.devices;
-  v_safety   double precision;
-  v_capacity double precision;
-  v_held     record;
-begin
-  select d.* into v_device from sluice.devices d where d.budget = p_budget and d.key = p_device;
-  if not found or v_device.lost_at is not null then
-    return 0;
-  end if;
-  v_capacity := sluice.capacity_v1(v_device);
-  if v_capacity is null and v_device.measured_at is null then
-    return null;
-  end if;
-  select b.safety into v_safety from sluice.budgets b where b.name = p_budget;
-  select * into v_held from sluice.held_v1(p_budget, p_device, v_device.measured_at, p_worker, p_ended, p_unloaded);
-  v_capacity := least(
-    v_capacity * (1 + 1e-9) - v_held.by_jobs - v_held.by_models,
-    case when sluice.is_fresh_v1(v_device.measured_at) then v_device.measured_free - v_safety - v_held.unseen end);
-  return case when v_capacity is not null then greatest(0, v_capacity) end;
-end $function$;
-
 --- function sluice.sample_v1(p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.sample_v1(p_exact integer)
  RETURNS TABLE(class_id integer, lane text, task text, depth integer, oldest_at timestamp with time zone, running integer, obstacle text, details jsonb, reason text)
@@ -7543,7 +7468,7 @@ AS $function$
       from sluice.workers w cross join sluice.settings s where w.ended_at is null and s.name = 'heartbeat_ms'
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
+         o.obstacle, x.details, sluice.why_waiting_text_v1(o.obstacle, x.details)
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,
@@ -7605,6 +7530,48 @@ AS $function$
          select string_agg(k.name, ', ' order by k.name) from sluice.tasks t, lateral jsonb_object_keys(t.uses) k(name) where t.name = q.task))
      end as details) x
 $function$;
+
+--- function sluice.save_holdings_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.save_holdings_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_hint  boolean := false;
+  v_more  boolean := (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;   -- it can take more
+  v_seen  text[]  := array(select p_held[r.lane].name from unnest(p_ready) r);
+  v_keeps boolean;   -- the request stands
+  v_lane  sluice.cycle_lane_v1;
+begin
+  foreach v_lane in array p_held loop
+    -- What it left to others it wants back once they are through.
+    v_lane.wants := v_lane.wants or v_lane.yielded and v_more;
+    v_keeps := v_lane.wanted and not v_lane.wants and v_more and v_lane.name <> all (v_seen) and exists (
+      select 1 from sluice.holdings h cross join lateral unnest(h.asks) a(id) cross join lateral sluice.ready_v1(a.id, -2147483648, 0, 1)
+       where h.worker_id = p_worker and h.lane = v_lane.name);
+    v_lane.slots := case
+      when v_lane.lim is null then 0
+      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it has slots for only
+      -- because others were taking the same rows, and handing slots to and fro costs more than it gives. Never above what was held
+      -- or granted under the lane's lock, whatever the worker says it runs.
+      when v_lane.asked then
+        least(v_lane.slots, greatest(v_lane.run, case when v_lane.run > v_lane.ran then least(v_lane.cap, v_lane.slots) - v_lane.yield else 0 end))
+      else least(v_lane.slots, greatest(v_lane.run, least(v_lane.cap, v_lane.keep))) end;
+    v_hint := v_hint or v_lane.slots < v_lane.before and v_lane.asked or v_lane.wants and not v_lane.wanted
+      -- Others left slots to this one, more than it took.
+      or v_lane.wanted and not v_lane.wants and not v_keeps and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
+    continue when v_lane.slots = v_lane.before and (v_lane.wants = v_lane.wanted or v_keeps)
+      and not (v_lane.wants and coalesce(v_lane.asked_at < p_now - interval '1 second', true));
+    update sluice.holdings h
+       set slots = v_lane.slots, wants = v_lane.wants or v_keeps, asked_at = case when v_lane.wants then p_now when v_keeps then h.asked_at end,
+           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name)
+                       when v_keeps then h.asks end
+     where h.worker_id = p_worker and h.lane = v_lane.name;
+  end loop;
+  if v_hint then
+    perform pg_notify('sluice', 'slots');
+  end if;
+end $function$;
 
 --- function sluice.save_step_v1(p_job bigint, p_attempt integer, p_worker bigint, p_name text, p_result text, OUT held boolean, OUT is_full boolean, OUT result jsonb)
 CREATE OR REPLACE FUNCTION sluice.save_step_v1(p_job bigint, p_attempt integer, p_worker bigint, p_name text, p_result text, OUT held boolean, OUT is_full boolean, OUT result jsonb)
@@ -7735,52 +7702,6 @@ begin
                 where s.id in (select unnest(p_ids)));
 end $function$;
 
---- function sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
-CREATE OR REPLACE FUNCTION sluice.see_lane_v1(p_worker bigint, p_known bigint, p_done_seqs bigint[], p_lane text, p_run integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_now timestamp with time zone, p_since timestamp with time zone, p_slots integer, p_wants boolean, p_has_asked boolean, p_classes integer[])
- RETURNS TABLE(skip_before timestamp with time zone, ahead integer, free integer, is_waited_for boolean, is_asked boolean, is_steady boolean, first_rank integer, first_id bigint)
- LANGUAGE sql
- STABLE
-AS $function$
-  select g.skip_before,
-         -- What becomes ready from here on may belong to workers that come first.
-         case when q.id is null and p_since is not null or l.slots = 1 or o.asked or l.placement = 'spread' or t.on_lost = 'fail'
-                   or k.task = any (w.pooled) then 0
-              else least(p_ahead, l.prefetch) end,
-         case when q.id is null and p_since is not null then 0 when l.slots is null then p_free else least(p_free, p_slots - p_run) end,
-         exists (select 1 from sluice.waiters x where x.until > p_now offset 0),
-         coalesce(l.slots is not null and o.asked, false),
-         g.claims_open and not w.draining and l.enabled and not k.budgeted
-         and (w.capacity = 0 or p_run + p_free <= w.capacity)
-         and coalesce(p_run + p_free <= sluice.per_worker_v1(l.per_worker, w.capacity, w.cores), true)
-         -- It uses no more slots than it holds. Nobody else waits for slots, or there are jobs for all it has free; and it has as many as it asks
-         -- for, or was refused a moment ago and there are still no more, or has enough for all that is ready.
-         and (l.slots is null or p_run <= p_slots and o.held <= l.slots
-                                 and (not coalesce(o.asked, false)
-                                      or not o.elsewhere and p_free > 0 and p_run + p_free <= p_slots
-                                         and exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_free) offset p_free - 1))
-                                 and (p_run + p_free <= p_slots and not p_wants or p_has_asked and o.held = l.slots
-                                      or not p_wants and not exists (select 1 from sluice.ready_v1(p_class, p_rank, p_after, p_slots - p_run + 1)
-                                                                     offset p_slots - p_run)))
-         and (q.id is null or coalesce(q.ready_at <= p_since, true) and coalesce(q.deadline_at > p_now, true))
-         -- It knows of all its claims, and none that ends has a place in a window, which the general cycle gives to the next child at once.
-         and not exists (select 1 from sluice.claims c where c.worker_id = p_worker and c.seq > p_known offset 0)
-         and not exists (select 1 from sluice.claims c
-                          where c.worker_id = p_worker and c.seq = any (p_done_seqs) and c.parents is not null
-                            and exists (select 1 from sluice.composites w
-                                         where w.job_id = any (c.parents) and w.window_size is not null offset 0) offset 0),
-         case when l.slots is distinct from 1 then q.rank end, case when l.slots is distinct from 1 then q.id end
-    from sluice.workers w
-    join sluice.generation g on g.one
-    join sluice.lanes l on l.name = p_lane
-    join sluice.classes k on k.id = p_class
-    left join sluice.tasks t on t.name = k.task
-   cross join lateral (select sum(h.slots) as held, bool_or(h.wants and h.worker_id <> p_worker) as asked,
-                                bool_or(h.wants and h.worker_id <> p_worker and not coalesce(h.asks <@ p_classes, false)) as elsewhere
-                         from sluice.holdings h where h.lane = p_lane) o
-    left join lateral sluice.ready_v1(p_class, p_rank, p_after, 1) q on true
-   where w.id = p_worker
-$function$;
-
 --- function sluice.settle_composites_v1(p_jobs bigint[], p_batch jsonb, p_now timestamp with time zone, OUT has_parents boolean)
 CREATE OR REPLACE FUNCTION sluice.settle_composites_v1(p_jobs bigint[], p_batch jsonb, p_now timestamp with time zone, OUT has_parents boolean)
  RETURNS boolean
@@ -7837,7 +7758,7 @@ begin
   if found then
     perform pg_notify('sluice', 'classes');
   end if;
-  perform sluice.judge_tasks_v1();
+  perform sluice.refuse_impossible_tasks_v1();
   v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
                    where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);
   if v_gone <> '{}' then
@@ -7860,7 +7781,7 @@ declare
   v_idxs    integer[];
 begin
   with given as materialized (
-    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
+    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.uses_refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
       from jsonb_to_recordset(p_jobs) as g(id bigint, uses jsonb, error text)
   ), locked as materialized (
     select q.id from sluice.queue q where q.id = any (array(select g.id from given g)) and q.state = 'ready'
@@ -7885,48 +7806,6 @@ begin
   end if;
   perform pg_notify('sluice', 'done');
   return v_count;
-end $function$;
-
---- function sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.settle_v1(p_worker bigint, p_now timestamp with time zone, p_free integer, p_lanes text[], p_classes integer[], p_class_lane integer[], p_ready sluice.cycle_class_v1[], p_held sluice.cycle_lane_v1[])
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-declare
-  v_hint  boolean := false;
-  v_more  boolean := (select sum(l.run - l.ran) from unnest(p_held) l) < p_free;   -- it can take more
-  v_seen  text[]  := array(select p_held[r.lane].name from unnest(p_ready) r);
-  v_keeps boolean;   -- the request stands
-  v_lane  sluice.cycle_lane_v1;
-begin
-  foreach v_lane in array p_held loop
-    -- What it left to others it wants back once they are through.
-    v_lane.wants := v_lane.wants or v_lane.yielded and v_more;
-    v_keeps := v_lane.wanted and not v_lane.wants and v_more and v_lane.name <> all (v_seen) and exists (
-      select 1 from sluice.holdings h cross join lateral unnest(h.asks) a(id) cross join lateral sluice.ready_v1(a.id, -2147483648, 0, 1)
-       where h.worker_id = p_worker and h.lane = v_lane.name);
-    v_lane.slots := case
-      when v_lane.lim is null then 0
-      -- Another worker waits: idle slots go at once. Not while this one finds work: it may have been given less than it has slots for only
-      -- because others were taking the same rows, and handing slots to and fro costs more than it gives. Never above what was held
-      -- or granted under the lane's lock, whatever the worker says it runs.
-      when v_lane.asked then
-        least(v_lane.slots, greatest(v_lane.run, case when v_lane.run > v_lane.ran then least(v_lane.cap, v_lane.slots) - v_lane.yield else 0 end))
-      else least(v_lane.slots, greatest(v_lane.run, least(v_lane.cap, v_lane.keep))) end;
-    v_hint := v_hint or v_lane.slots < v_lane.before and v_lane.asked or v_lane.wants and not v_lane.wanted
-      -- Others left slots to this one, more than it took.
-      or v_lane.wanted and not v_lane.wants and not v_keeps and v_lane.asked and v_lane.spare > v_lane.slots - v_lane.before;
-    continue when v_lane.slots = v_lane.before and (v_lane.wants = v_lane.wanted or v_keeps)
-      and not (v_lane.wants and coalesce(v_lane.asked_at < p_now - interval '1 second', true));
-    update sluice.holdings h
-       set slots = v_lane.slots, wants = v_lane.wants or v_keeps, asked_at = case when v_lane.wants then p_now when v_keeps then h.asked_at end,
-           asks = case when v_lane.wants then array(select c.id from unnest(p_classes, p_class_lane) c(id, lane) where p_lanes[c.lane] = v_lane.name)
-                       when v_keeps then h.asks end
-     where h.worker_id = p_worker and h.lane = v_lane.name;
-  end loop;
-  if v_hint then
-    perform pg_notify('sluice', 'slots');
-  end if;
 end $function$;
 
 --- function sluice.share_lanes_v1(p_classes sluice.cycle_class_v1[], p_free integer, p_first integer, INOUT lanes sluice.cycle_lane_v1[])
@@ -8051,6 +7930,42 @@ begin
     end loop;
   end loop;
   return v_take;
+end $function$;
+
+--- function sluice.skip_children_v1(p_id bigint)
+CREATE OR REPLACE FUNCTION sluice.skip_children_v1(p_id bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_at   bigint := p_id;
+  v_next bigint := p_id;
+  v_row  record;
+  v_low  integer;
+  v_high integer;
+  v_mid  integer;
+begin
+  for n in 1..20 loop
+    select j.id, j.parent_id, j.idx into v_row from sluice.job_data j where j.id <= v_next order by j.id desc limit 1;
+    exit when v_row.parent_id is null
+           or not exists (select 1 from sluice.job_data p where p.id = v_row.parent_id and p.composite = 'fanout')
+           or exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.superseded_at is not null);
+    v_low := 0;
+    v_high := v_row.idx;
+    while v_low < v_high loop
+      v_mid := v_low + (v_high - v_low) / 2;
+      if exists (select 1 from sluice.job_data j where j.parent_id = v_row.parent_id and j.idx = v_mid and j.superseded_at is null
+                                               and j.id = v_row.id - (v_row.idx - v_mid)) then
+        v_high := v_mid;
+      else
+        v_low := v_mid + 1;
+      end if;
+    end loop;
+    v_at := v_row.id - (v_row.idx - v_high);
+    v_next := v_at - 1;
+  end loop;
+  return v_at;
 end $function$;
 
 --- function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
@@ -8223,12 +8138,14 @@ AS $function$
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
-                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                                 then sluice.why_waiting_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots',
+                                                                                         l.slots))
                                when l.obstacle in ('lane_full', 'lane_held') then null
-                               else sluice.obstacle_text_v1(l.obstacle, l.details) end,
+                               else sluice.why_waiting_text_v1(l.obstacle, l.details) end,
                 'blockedBy', case when l.depth = 0 then null
                                   when l.enabled and l.slots > 0 and l.running >= l.slots
-                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots', l.slots))
+                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots',
+                                                                                         l.slots))
                                   when l.obstacle in ('lane_full', 'lane_held') then null
                                   else sluice.obstacle_brief_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),
@@ -8399,6 +8316,16 @@ begin
     from taken t join sluice.job_data d on d.id = t.id;
 end $function$;
 
+--- function sluice.start_lane_sweep_v1()
+CREATE OR REPLACE FUNCTION sluice.start_lane_sweep_v1()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sluice.lane_sweep set next_id = 0 where next_id is distinct from 0;
+  return null;
+end $function$;
+
 --- function sluice.start_or_stop_children_v1(p_jobs bigint[], p_now timestamp with time zone, OUT has_woken boolean)
 CREATE OR REPLACE FUNCTION sluice.start_or_stop_children_v1(p_jobs bigint[], p_now timestamp with time zone, OUT has_woken boolean)
  RETURNS boolean
@@ -8417,7 +8344,7 @@ begin
             or (c.window_size > c.tokens or c.held) and c.started_at is not null and not c.ended)
   loop
     if v_row.closing is null and v_row.held then
-      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
+      v_ready := sluice.start_waiting_children_v1(v_row.job_id, -1, 1000) > 0;
       update sluice.composites c set held = exists (select 1 from sluice.queue k where k.parent_id = c.job_id and k.state = 'waiting')
        where c.job_id = v_row.job_id returning c.held into v_row.held;
       if v_row.held then
@@ -8426,7 +8353,7 @@ begin
       end if;
       has_woken := true;
     elsif v_row.closing is null then
-      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+      update sluice.composites c set tokens = c.tokens + sluice.start_waiting_children_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
       if exists (select 1 from sluice.composites c where c.job_id = v_row.job_id and c.tokens < c.window_size
                     and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting')) then
         -- Somebody has children locked that could start: again in a moment.
@@ -8449,14 +8376,59 @@ begin
   end loop;
 end $function$;
 
---- function sluice.start_sweep_v1()
-CREATE OR REPLACE FUNCTION sluice.start_sweep_v1()
- RETURNS trigger
+--- function sluice.start_waiting_children_v1(p_parent bigint, p_after integer, p_count integer)
+CREATE OR REPLACE FUNCTION sluice.start_waiting_children_v1(p_parent bigint, p_after integer, p_count integer)
+ RETURNS integer
  LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
+declare
+  v_now    timestamptz := clock_timestamp();
+  v_count  integer := 0;
+  v_leaves bigint[];
+  v_composites bigint[];
 begin
-  update sluice.lane_sweep set next_id = 0 where next_id is distinct from 0;
-  return null;
+  -- Locked by a statement of its own, so that the next one sees a priority that was changed before.
+  select array_agg(n.id) filter (where n.class_id is not null), array_agg(n.id) filter (where n.class_id is null) into v_leaves, v_composites
+    from (select k.id, k.class_id from sluice.queue k where k.parent_id = p_parent and k.state = 'waiting' and k.idx > p_after
+           order by k.idx limit p_count for update skip locked) n;
+  if v_leaves is not null then
+    update sluice.queue q
+       set state = case when q.guarded then 'awaiting_approval'::sluice.job_state else 'ready'::sluice.job_state end,
+           ready_at = v_now,
+           -- Written out: as a function of its own it would not be inlined.
+           rank = (select sluice.rank_v1(d.priority, l.ageing_ms, d.submitted_at)
+                     from sluice.classes c join sluice.lanes l on l.name = c.lane where c.id = q.class_id),
+           started_at = null,
+           deadline_at = case when not q.guarded then v_now + make_interval(secs => d.deadline_ms / 1000.0) end
+      from sluice.job_data d
+     where q.id = any (v_leaves) and d.id = q.id;
+    get diagnostics v_count = row_count;
+    perform sluice.hint_v1('ready', 'soon');
+  end if;
+  if v_composites is not null then
+    -- Everybody else locks a composite's own row before its place in the queue. This is the other way round, so it does not wait.
+    with free as materialized (
+      select c.job_id, c.timeout_ms from sluice.composites c where c.job_id = any (v_composites) order by c.job_id for no key update skip locked
+    ), gone as (
+      delete from sluice.queue q where q.id = any (array(select f.job_id from free f))
+    ), started as (
+      update sluice.composites c set ready_at = v_now, started_at = v_now where c.job_id = any (array(select f.job_id from free f))
+    ), woken as (
+      insert into sluice.wakeups (job_id, due_at)
+      select f.job_id, clock_timestamp() from free f
+      union all
+      select f.job_id, v_now + make_interval(secs => f.timeout_ms / 1000.0) from free f where f.timeout_ms is not null
+    )
+    select v_count + count(*) into v_count from free;
+  end if;
+  return v_count;
 end $function$;
 
 --- function sluice.started_in_v1(p_claim sluice.claims)
@@ -8466,8 +8438,8 @@ CREATE OR REPLACE FUNCTION sluice.started_in_v1(p_claim sluice.claims)
  IMMUTABLE
 RETURN (cardinality((p_claim).ids) - COALESCE(cardinality((p_claim).assigned), 0));
 
---- function sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[], p_endings jsonb)
-CREATE OR REPLACE FUNCTION sluice.steady_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[], p_endings jsonb DEFAULT NULL::jsonb)
+--- function sluice.steady_cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[], p_other_ranks integer[], p_other_afters bigint[], p_endings jsonb)
+CREATE OR REPLACE FUNCTION sluice.steady_cycle_v1(p_worker bigint, p_epoch integer, p_known bigint, p_done bigint[], p_done_seqs bigint[], p_results jsonb, p_ran double precision[], p_begun bigint[], p_begun_seqs bigint[], p_lane text, p_run integer, p_keep integer, p_free integer, p_ahead integer, p_class integer, p_rank integer, p_after bigint, p_fresh integer, p_hint boolean, p_others integer[] DEFAULT '{}'::integer[], p_other_ranks integer[] DEFAULT '{}'::integer[], p_other_afters bigint[] DEFAULT '{}'::bigint[], p_endings jsonb DEFAULT NULL::jsonb)
  RETURNS TABLE(id bigint, class_id integer, attempt integer, failures smallint, rank integer, priority integer, submitted_at timestamp with time zone, key text, tags text[], input jsonb, seq bigint, policy jsonb, trace text, devices jsonb, assigned boolean, report jsonb)
  LANGUAGE plpgsql
  SET plan_cache_mode TO 'force_generic_plan'
@@ -8511,7 +8483,7 @@ begin
     from sluice.holdings h where h.worker_id = p_worker and h.lane = p_lane and h.epoch = p_epoch for no key update;
   -- In a statement of its own, which sees what was committed before the lock was acquired.
   select s.skip_before, s.ahead, s.free, s.is_waited_for, s.is_asked, s.is_steady, s.first_rank, s.first_id, clock_timestamp() as at into v_see
-    from sluice.see_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
+    from sluice.read_steady_lane_v1(p_worker, p_known, p_done_seqs, p_lane, p_run, p_free, p_ahead, p_class, p_rank, p_after, v_now, v_since,
                             v_held.slots, v_held.wants, v_held.has_asked, p_class || p_others) s
    where not exists (select 1 from unnest(p_others, p_other_ranks, p_other_afters) o(id, rank, after)
                       cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1));
@@ -8524,7 +8496,7 @@ begin
     perform set_config('synchronous_commit', 'off', true);
   end if;
   if p_done is not null or p_endings is not null or p_begun is not null then
-    v_done := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+    v_done := sluice.record_report_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_see.is_waited_for);
     -- Also where the worker did not hold all that it sent: the others have ended.
     if v_done.parents is not null then
@@ -8558,11 +8530,11 @@ begin
   if v_rows <> '{}' then
     return query
     select s.*, null::jsonb
-      from sluice.start_jobs_v1(p_worker, v_now, greatest(p_known + 1, sluice.mark_v1(v_now)), v_rows, array[p_class],
+      from sluice.start_jobs_v1(p_worker, v_now, greatest(p_known + 1, sluice.microseconds_v1(v_now)), v_rows, array[p_class],
                                 v_see.skip_before, null, v_see.free) s;
   end if;
   v_slots := case when not v_see.is_asked then greatest(p_run + least(v_see.free, cardinality(v_rows)), p_keep)
-                  -- As sluice.settle_v1 has it: not while this one finds work.
+                  -- As sluice.save_holdings_v1 has it: not while this one finds work.
                   when v_rows <> '{}' then v_held.slots else p_run end;
   if v_held.slots > v_slots then
     update sluice.holdings h set slots = v_slots where h.worker_id = p_worker and h.lane = p_lane;
@@ -8759,7 +8731,7 @@ begin
   else
     v_ids := array(select sluice.store_jobs_v1(p_jobs));
   end if;
-  if sluice.leaves_line_v1(p_jobs) then
+  if sluice.leaves_audit_entry_v1(p_jobs) then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
   end if;
   if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then
@@ -8900,79 +8872,6 @@ begin
   end loop;
 end $function$;
 
---- function sluice.tend_admission_v1()
-CREATE OR REPLACE FUNCTION sluice.tend_admission_v1()
- RETURNS boolean
- LANGUAGE plpgsql
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_sort TO 'off'
-AS $function$
-declare
-  v_set  sluice.admission;
-  v_last sluice.charges;
-begin
-  select * into v_set from sluice.admission;
-  if not v_set.limited then
-    return true;
-  end if;
-  if v_set.settles_at is null and not v_set.complete then
-    if pg_current_xact_id_if_assigned() is null then
-      update sluice.admission a set settles_at = pg_current_xact_id() where a.limited and not a.complete and a.settles_at is null;
-    end if;
-    return false;
-  end if;
-  if v_set.complete and v_set.max_per_owner is not null then
-    perform sluice.tend_owners_v1();
-  end if;
-  select * into v_last from sluice.charges c order by c.seq desc limit 1;
-  if v_set.complete and v_last.seq = (select n.last_value from sluice.charge_numbers n)
-     and v_last.bound < coalesce(v_set.max_active / 2, 2147483647) then
-    return true;
-  end if;
-  select * into v_set from sluice.admission for no key update;
-  if v_set.limited and not v_set.complete and v_set.settles_at <= pg_snapshot_xmin(pg_current_snapshot()) then
-    update sluice.admission a set complete = true;
-    if v_set.max_per_owner is not null then
-      delete from sluice.owner_charges;
-      insert into sluice.owner_charges (owner, base, ids, bound)
-      select r.submitted_by, true, array_agg(r.id), count(*) from sluice.unended_roots_v1() r
-       where r.submitted_by is not null group by r.submitted_by;
-    end if;
-    -- Counted anew once more, with what those transactions left.
-    perform sluice.recount_v1(v_set, '{}', null, false);
-    return true;
-  elsif v_set.limited then
-    perform sluice.recount_v1(v_set, '{}', null, false);
-  end if;
-  return v_set.complete;
-end $function$;
-
---- function sluice.tend_owners_v1()
-CREATE OR REPLACE FUNCTION sluice.tend_owners_v1()
- RETURNS void
- LANGUAGE plpgsql
- SET jit TO 'off'
- SET enable_seqscan TO 'off'
- SET enable_sort TO 'off'
-AS $function$
-declare
-  v_idle   text[] := array(select b.owner from sluice.busiest_owners_v1() b where b.owned * 2 < b.bound limit 20);
-  v_owner  text;
-  v_active bigint[];
-begin
-  if v_idle = '{}' or not (select a.complete and a.max_per_owner is not null from sluice.admission a for no key update) then
-    return;
-  end if;
-  foreach v_owner in array v_idle loop
-    v_active := sluice.jobs_of_owner_v1(v_owner, true);
-    delete from sluice.owner_charges c where c.owner = v_owner;
-    insert into sluice.owner_charges (owner, base, ids, bound)
-    select v_owner, true, v_active, cardinality(v_active) where v_active <> '{}';
-  end loop;
-end $function$;
-
 --- function sluice.tree_concerns_v1()
 CREATE OR REPLACE FUNCTION sluice.tree_concerns_v1()
  RETURNS jsonb
@@ -9000,6 +8899,32 @@ AS $function$
                            and coalesce(c.total, 0) - c.completed - c.failed - c.cancelled - c.tokens > 0
                          order by d.id limit 20) f))
 $function$;
+
+--- function sluice.undrain_workers_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+CREATE OR REPLACE FUNCTION sluice.undrain_workers_v1(p_pool text, p_seen bigint, p_count integer, p_reason text, p_overflow jsonb, p_by text)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_ids bigint[];
+begin
+  perform 1 from sluice.pools p where p.name = p_pool for no key update;
+  if p_seen <> coalesce((select max(d.id) from sluice.fleet_decisions d where d.pool = p_pool), 0) then
+    return 0;
+  end if;
+  v_ids := array(select w.id from sluice.workers w where w.pool = p_pool and w.ended_at is null and w.returnable
+                  order by w.id limit p_count for no key update);
+  update sluice.workers w set draining = false, leaving = null, returnable = false where w.id = any (v_ids);
+  if cardinality(v_ids) = 0 then
+    return 0;
+  end if;
+  insert into sluice.fleet_decisions (pool, action, count, reason, overflow, decided_by, ended_at, outcome)
+    values (p_pool, 'bring-back', cardinality(v_ids), p_reason, p_overflow, p_by, clock_timestamp(), 'returned');
+  insert into sluice.fleet_samples as s (pool, returned) values (p_pool, cardinality(v_ids))
+    on conflict (pool) do update set returned = s.returned + excluded.returned;
+  perform pg_notify('sluice', 'workers');
+  return cardinality(v_ids);
+end $function$;
 
 --- function sluice.unended_root_ids_v1()
 CREATE OR REPLACE FUNCTION sluice.unended_root_ids_v1()
@@ -9037,6 +8962,55 @@ CREATE OR REPLACE FUNCTION sluice.up_since_v1(p_noticed timestamp with time zone
  LANGUAGE sql
 RETURN GREATEST(p_noticed, CASE WHEN (pg_postmaster_start_time() <= clock_timestamp()) THEN pg_postmaster_start_time() ELSE NULL::timestamp with time zone END);
 
+--- function sluice.uses_refusal_v1(p_uses jsonb, p_per_job jsonb)
+CREATE OR REPLACE FUNCTION sluice.uses_refusal_v1(p_uses jsonb, p_per_job jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  v_row     record;
+  v_largest double precision;
+  v_fits    integer;
+begin
+  for v_row in
+    select b.name, b.kind, b.bytes, b.devices as declared,
+           case when not b.declared ? 'capacity' then b.capacity
+                when b.capacity is not null and b.declared ->> 'capacity' is not null
+                then greatest(b.capacity, (b.declared ->> 'capacity')::double precision)
+                end as capacity, sum((a.amount ->> 'each')::double precision) as each, max((a.amount ->> 'devices')::integer) as devices
+      from (select * from jsonb_each(p_uses) union all select * from jsonb_each(p_per_job)) a(budget, amount)
+      join sluice.budgets b on b.name = a.budget
+     where jsonb_typeof(a.amount) = 'object'
+     group by b.name order by b.name
+  loop
+    if v_row.kind = 'shared' then
+      v_largest := v_row.capacity;
+      v_fits := case when v_row.each <= v_row.capacity * (1 + 1e-9) then 1 else 0 end;
+    else
+      -- What workers have reported, and what files say each machine has: a worker may not have come yet.
+      select max(k.capacity), coalesce(max(k.fits), 0) into v_largest, v_fits
+        from (select g.host, max(g.capacity) as capacity, (count(*) filter (where g.capacity >= v_row.each))::integer as fits
+                from (select d.host, coalesce(d.total, 'Infinity') as capacity from sluice.devices d where d.budget = v_row.name
+                      union all
+                      select null, e.value::double precision from jsonb_each_text(v_row.declared) e) g
+               group by g.host) k;
+    end if;
+    if v_largest is not null and v_fits < v_row.devices then
+      return jsonb_build_object('budget', v_row.name, 'needs', v_row.each, 'devices', v_row.devices,
+        'largest', case when v_largest < 'Infinity' then v_largest end, 'fitting', v_fits,
+        'text', case
+          when v_row.kind = 'shared' then format('needs %s of %s, of which there are %s', sluice.amount_text_v1(v_row.each, v_row.bytes), v_row.name,
+                                                 sluice.amount_text_v1(v_largest, v_row.bytes))
+          when v_row.devices = 1 then format('needs %s of %s on one device; the largest has %s', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                                             v_row.name, sluice.amount_text_v1(v_largest, v_row.bytes))
+          else format('needs %s of %s on each of %s devices; no machine has more than %s that large', sluice.amount_text_v1(v_row.each, v_row.bytes),
+                      v_row.name, v_row.devices, v_fits) end);
+    end if;
+  end loop;
+  return null;
+end $function$;
+
 --- function sluice.waiting_v1(p_class integer, p_exact integer)
 CREATE OR REPLACE FUNCTION sluice.waiting_v1(p_class integer, p_exact integer)
  RETURNS TABLE(depth integer, oldest_at timestamp with time zone)
@@ -9054,6 +9028,30 @@ AS $function$
                order by j.rank, j.id limit 1) n
           ) select min(h.ready_at) from (select ready_at from heads limit 1000) h))
 $function$;
+
+--- function sluice.wake_stuck_composites_v1()
+CREATE OR REPLACE FUNCTION sluice.wake_stuck_composites_v1()
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+AS $function$
+declare
+  v_count integer;
+begin
+  insert into sluice.wakeups (job_id)
+  select c.job_id from sluice.composites c
+   where not c.ended and c.started_at < clock_timestamp() - interval '10 seconds'
+     and (c.taken_until is null or c.taken_until < clock_timestamp() - interval '10 seconds')
+     and not exists (select 1 from sluice.wakeups w where w.job_id = c.job_id and w.due_at <= clock_timestamp())
+     and not exists (select 1 from sluice.job_data k where k.parent_id = c.job_id and k.superseded_at is null
+                        -- One by one: joined, a plan made while a table was empty reads all of it for every child.
+                        and not exists (select 1 from sluice.outcomes o where o.id = k.id offset 0)
+                        and not exists (select 1 from sluice.queue q where q.id = k.id and q.state = 'waiting' offset 0))
+     and not (c.window_size = 0 and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting'));
+  get diagnostics v_count = row_count;
+  return v_count;
+end $function$;
 
 --- function sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
 CREATE OR REPLACE FUNCTION sluice.watch_jobs_v1(p_ids bigint[], p_levels integer[], p_wide integer)
@@ -9098,6 +9096,13 @@ AS $function$
     left join lateral (select x.total, x.completed, x.failed, x.cancelled, x.xmin as told from sluice.composites x
                         where x.job_id = j.id and x.total is not null offset 0) c on true
 $function$;
+
+--- function sluice.why_waiting_text_v1(p_obstacle text, p_details jsonb)
+CREATE OR REPLACE FUNCTION sluice.why_waiting_text_v1(p_obstacle text, p_details jsonb)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE
+RETURN CASE p_obstacle WHEN 'crash'::text THEN 'PostgreSQL has recovered from a crash: jobs start again once every worker that was alive has reported, or its leases have ended'::text WHEN 'lane_paused'::text THEN (('lane '::text || (p_details ->> 'lane'::text)) || ' is paused'::text) WHEN 'lane_closed'::text THEN (((('lane '::text || (p_details ->> 'lane'::text)) || ' is closed: it has 0 slots. Open it with: sluice lanes set '::text) || (p_details ->> 'lane'::text)) || ' --slots NUMBER'::text) WHEN 'no_worker'::text THEN ('no worker runs task '::text || (p_details ->> 'task'::text)) WHEN 'labels'::text THEN ((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has the labels it requires: '::text) || (p_details ->> 'requires'::text)) WHEN 'draining'::text THEN ((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is draining'::text) || COALESCE((' or broken: worker '::text || (p_details ->> 'broken'::text)), ''::text)) WHEN 'withdrawn'::text THEN (((((((('worker '::text || ((p_details -> 'first'::text) ->> 'worker'::text)) || ' cannot start task '::text) || (p_details ->> 'task'::text)) || ': '::text) || ((p_details -> 'first'::text) ->> 'why'::text)) || '; retries at '::text) || ((p_details -> 'first'::text) ->> 'retryAt'::text)) || CASE WHEN (((p_details ->> 'workers'::text))::integer > 1) THEN (('; '::text || CASE (p_details ->> 'workers'::text) WHEN '2'::text THEN '1 other worker'::text ELSE ((((p_details ->> 'workers'::text))::integer - 1) || ' other workers'::text) END) || ' cannot start it either'::text) ELSE ''::text END) WHEN 'lane_full'::text THEN (((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'running'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are busy'::text) WHEN 'lane_held'::text THEN (((((((('lane '::text || (p_details ->> 'lane'::text)) || ' is full: '::text) || (p_details ->> 'held'::text)) || ' of '::text) || (p_details ->> 'slots'::text)) || ' slots are held, '::text) || (p_details ->> 'idle'::text)) || ' of them idle for a moment'::text) WHEN 'capacity'::text THEN (('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' is at capacity'::text) WHEN 'per_worker'::text THEN ((((('every worker that runs task '::text || (p_details ->> 'task'::text)) || ' has as many jobs of lane '::text) || (p_details ->> 'lane'::text)) || ' as it may: '::text) || CASE WHEN (((p_details ->> 'perWorker'::text))::integer > 0) THEN (p_details ->> 'perWorker'::text) ELSE 'its number of cores'::text END) WHEN 'processes'::text THEN CASE WHEN (((p_details ->> 'processes'::text))::integer > 0) THEN (((('all '::text || (p_details ->> 'processes'::text)) || ' processes of workers that run task '::text) || (p_details ->> 'task'::text)) || ' are busy'::text) ELSE (((('no worker that runs task '::text || (p_details ->> 'task'::text)) || ' has a share of the cores of its host: the process pools of other workers on '::text) || (p_details ->> 'hosts'::text)) || ' have them'::text) END WHEN 'silent'::text THEN (((((('every worker that could run task '::text || (p_details ->> 'task'::text)) || ' is silent: '::text) || (p_details ->> 'worker'::text)) || ' sent its last heartbeat '::text) || (((p_details ->> 'silentMs'::text))::bigint / 1000)) || ' seconds ago'::text) WHEN 'budget'::text THEN ((('task '::text || (p_details ->> 'task'::text)) || ' waits for what it uses of '::text) || (p_details ->> 'budgets'::text)) ELSE NULL::text END;
 
 --- function sluice.worker_concerns_v1()
 CREATE OR REPLACE FUNCTION sluice.worker_concerns_v1()
@@ -9270,7 +9275,7 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
-      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.mark_v1(v_peer.busy_since) limit 1000) j
+      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.microseconds_v1(v_peer.busy_since) limit 1000) j
       join sluice.classes k on k.id = j.class_id;
     v_useful := 0;
     for i in 1 .. cardinality(v_young) loop
@@ -9349,19 +9354,19 @@ begin
 end $function$;
 
 --- trigger sluice.composites.note_composite
-CREATE TRIGGER note_composite BEFORE UPDATE OF started_at, cancel_at ON sluice.composites FOR EACH ROW EXECUTE FUNCTION sluice.note_composite_v1();
+CREATE TRIGGER note_composite BEFORE UPDATE OF started_at, cancel_at ON sluice.composites FOR EACH ROW EXECUTE FUNCTION sluice.record_composite_state_v1();
 
 --- trigger sluice.deferred_charges.charge_at_commit
 CREATE CONSTRAINT TRIGGER charge_at_commit AFTER INSERT ON sluice.deferred_charges DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sluice.charge_deferred_v1();
 
 --- trigger sluice.lanes.sweep_deleted_lane
-CREATE TRIGGER sweep_deleted_lane AFTER UPDATE OF deleted_at ON sluice.lanes FOR EACH ROW WHEN ((old.deleted_at IS DISTINCT FROM new.deleted_at)) EXECUTE FUNCTION sluice.start_sweep_v1();
+CREATE TRIGGER sweep_deleted_lane AFTER UPDATE OF deleted_at ON sluice.lanes FOR EACH ROW WHEN ((old.deleted_at IS DISTINCT FROM new.deleted_at)) EXECUTE FUNCTION sluice.start_lane_sweep_v1();
 
 --- trigger sluice.schedules.limit_schedules
 CREATE TRIGGER limit_schedules AFTER INSERT ON sluice.schedules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sluice.limit_schedules();
 
 --- trigger sluice.tasks.sweep_moved_task
-CREATE TRIGGER sweep_moved_task AFTER UPDATE OF lane ON sluice.tasks FOR EACH ROW WHEN ((old.lane <> new.lane)) EXECUTE FUNCTION sluice.start_sweep_v1();
+CREATE TRIGGER sweep_moved_task AFTER UPDATE OF lane ON sluice.tasks FOR EACH ROW WHEN ((old.lane <> new.lane)) EXECUTE FUNCTION sluice.start_lane_sweep_v1();
 
 --- trigger sluice.workers.admit_worker
 CREATE TRIGGER admit_worker BEFORE INSERT ON sluice.workers FOR EACH ROW WHEN (((new.pool IS NOT NULL) AND ((new.request IS NOT NULL) OR (new.key_id IS NOT NULL)))) EXECUTE FUNCTION sluice.admit_worker_v1();

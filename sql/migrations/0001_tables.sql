@@ -530,7 +530,7 @@ create table sluice.samples (
   oldest_at timestamptz,
   running   integer not null,
   obstacle  text,                       -- what blocked the jobs, as sample_v1 names it; null: nothing did
-  details   jsonb,                      -- what the obstacle is about; obstacle_text_v1 makes a sentence of both
+  details   jsonb,                      -- what the obstacle is about; why_waiting_text_v1 makes a sentence of both
   primary key (class_id, at)
 );
 

@@ -2,7 +2,7 @@
 -- start deadline.
 --
 -- A root job is scheduled while its first start lies in the future: state 'scheduled', and never started. It is then not active, and no
--- task's limit counts it. When its time comes, sluice.promote_v1 enters it into the ledger, even above every limit: only submissions
+-- task's limit counts it. When its time comes, sluice.promote_due_v1 enters it into the ledger, even above every limit: only submissions
 -- are rejected. Jobs that wait for a retry, a snooze or an approval are active.
 --
 -- If nothing is limited, a submission reads one row. Otherwise, every submission that stores root jobs writes one row into a ledger,

@@ -1,10 +1,10 @@
 import type { Queryable } from '../db/database.ts'
 import type { Log } from '../engine/log.ts'
+import { maintainLedger } from '../store/maintain-ledger.ts'
 import { nearsDeadline } from '../store/nears-deadline.ts'
-import { noteSaturation } from '../store/note-saturation.ts'
 import { keepSnapshot } from '../store/read-snapshot.ts'
+import { recordSaturation } from '../store/record-saturation.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
-import { tendAdmission } from '../store/tend-admission.ts'
 import type { Duty } from './duty.ts'
 
 /** A point every 10 s makes a line of an hour that fits a screen. A little less, since ticks come with jitter. */
@@ -25,7 +25,7 @@ export const sample: Duty = {
   name: 'sample',
   everyMs: 2000,
   async run({ db, log }) {
-    await tendAdmission(db)
+    await maintainLedger(db)
     const waiting = (await sampleQueues(db)).filter((each) => each.depth > 0)
     await keepSnapshot(db, MOMENT_MS)
     const blocked = waiting.filter((each) => each.reason !== null)
@@ -48,7 +48,7 @@ async function reportSaturation(db: Queryable, log: Log, blocked: readonly Queue
       waitedMs: Math.max(...classes.map(({ waitedMs }) => waitedMs)),
     }
   })
-  for (const { lane, change, deepest, longestMs, lastedMs } of await noteSaturation(db, lanes, QUIET_MS)) {
+  for (const { lane, change, deepest, longestMs, lastedMs } of await recordSaturation(db, lanes, QUIET_MS)) {
     if (change === 'ended') {
       log.info({ lane, deepest, longestMs, lastedMs }, 'jobs no longer wait for capacity')
       continue

@@ -4,16 +4,16 @@ import type { Log } from '../engine/log.ts'
 import { messageOf } from '../errors.ts'
 import { toStorableText } from '../model/json.ts'
 import { askForWorkers } from '../store/ask-for-workers.ts'
-import { bringBack } from '../store/bring-back.ts'
-import { endForsaken } from '../store/end-forsaken.ts'
+import { endAbandonedRequests } from '../store/end-abandoned-requests.ts'
 import { endRequest } from '../store/end-request.ts'
-import { lookAtPool, type PoolLook, type PoolRequest } from '../store/look-at-pool.ts'
-import { noteGone } from '../store/note-gone.ts'
-import { noteOverflow } from '../store/note-overflow.ts'
-import { noteStarted } from '../store/note-started.ts'
-import { noteStopped } from '../store/note-stopped.ts'
+import { type PoolLook, type PoolRequest, readPoolSnapshot } from '../store/read-pool-snapshot.ts'
+import { recordGoneInstances } from '../store/record-gone-instances.ts'
+import { recordOverflow } from '../store/record-overflow.ts'
+import { recordStartedInstances } from '../store/record-started-instances.ts'
+import { recordStoppedInstances } from '../store/record-stopped-instances.ts'
 import { takeRequest } from '../store/take-request.ts'
 import { type LeftInstances, takeStops } from '../store/take-stops.ts'
+import { undrainWorkers } from '../store/undrain-workers.ts'
 import { isTimeout, within } from '../within.ts'
 import { decide, type FleetDecision } from './decide.ts'
 import {
@@ -43,7 +43,7 @@ const MAX_STOPS = 290
 /** The longest message of a provisioner that is stored. */
 const MAX_REASON = 2000
 /** If a request is overdue for this long, no process scales its pool. */
-const FORSAKEN_MS = 300_000
+const ABANDONED_MS = 300_000
 /** How often a provisioner is asked about workers that have not arrived. */
 const DESCRIBE_MS = 5000
 
@@ -89,14 +89,14 @@ export class FleetKeeper {
     const done: Record<string, unknown> = {}
     for (const [pool, provisioner] of this.#options.provisioners) {
       if (this.#stop.signal.aborted) break
-      const look = await lookAtPool(this.#options.db, pool, this.#options.momentMs ?? MOMENT_MS)
+      const look = await readPoolSnapshot(this.#options.db, pool, this.#options.momentMs ?? MOMENT_MS)
       if (look === undefined) continue
       await this.#noteOverflow(pool, look)
       const decision = decide(look)
       if (await this.#act(pool, provisioner, look, decision)) done[pool] = decision.action
       if (look.stops) this.#stopBeside(pool, provisioner)
     }
-    const forsaken = await endForsaken(this.#options.db, FORSAKEN_MS)
+    const forsaken = await endAbandonedRequests(this.#options.db, ABANDONED_MS)
     if (forsaken > 0)
       this.#options.log.warn({ requests: forsaken }, 'ended requests of pools that no server scales')
     return Object.keys(done).length === 0 ? undefined : done
@@ -141,7 +141,7 @@ export class FleetKeeper {
         return true
       }
       case 'bring-back': {
-        const returned = await bringBack(db, pool, seen, decision.count, { reason, overflow, by })
+        const returned = await undrainWorkers(db, pool, seen, decision.count, { reason, overflow, by })
         if (returned > 0)
           log.info({ pool, workers: returned, reason }, 'kept workers that were about to shut down')
         return returned > 0
@@ -171,7 +171,7 @@ export class FleetKeeper {
 
   async #noteOverflow(pool: string, { overflow }: PoolLook): Promise<void> {
     if (overflow.length === 0 && !this.#overflowing.has(pool)) return
-    const began = await noteOverflow(this.#options.db, pool, overflow)
+    const began = await recordOverflow(this.#options.db, pool, overflow)
     if (overflow.length === 0) this.#overflowing.delete(pool)
     else this.#overflowing.add(pool)
     if (!began) return
@@ -212,7 +212,7 @@ export class FleetKeeper {
       log.warn({ pool, error: why }, 'could not start workers; the pool backs off')
       const left = error instanceof WrongAnswer ? error.instances : []
       // Recorded before the request ends: if this process dies first, the workers are stopped when the request expires.
-      if (left.length > 0) await noteStarted(db, id, { instances: left, failures: [] })
+      if (left.length > 0) await recordStartedInstances(db, id, { instances: left, failures: [] })
       await endRequest(db, id, 'failed', why)
       if (left.length > 0) this.#stopBeside(pool, provisioner)
       return
@@ -225,7 +225,7 @@ export class FleetKeeper {
     for (const { member, message } of failures)
       log.warn({ pool, member, error: message }, 'could not start a worker')
     // If this fails, the request stays open: the provisioner is called again with the same token and finds them.
-    if (await noteStarted(db, id, { instances, failures })) return
+    if (await recordStartedInstances(db, id, { instances, failures })) return
     // The request was abandoned in the meantime.
     this.#stopBeside(pool, provisioner)
   }
@@ -235,12 +235,12 @@ export class FleetKeeper {
     const states = await this.#within((signal) => provisioner.describe(ids, signal)).catch(
       async (error: unknown) => {
         // It is asked again after the same time, not at every check.
-        await noteGone(this.#options.db, request.id, request.gone)
+        await recordGoneInstances(this.#options.db, request.id, request.gone)
         throw error
       },
     )
     const gone = states.filter(({ state }) => state === 'stopped').length
-    await noteGone(this.#options.db, request.id, gone)
+    await recordGoneInstances(this.#options.db, request.id, gone)
   }
 
   /**
@@ -280,7 +280,7 @@ export class FleetKeeper {
       const facts = { pool, instances, error: messageOf(error), againMs }
       log[againMs === null ? 'error' : 'warn'](facts, 'could not stop workers that did not arrive')
     }
-    await noteStopped(db, left, againMs)
+    await recordStoppedInstances(db, left, againMs)
   }
 
   async #within<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import { type Demand, depthOf, standingOf } from './demand.ts'
-import { holdEnd } from './hold.ts'
+import { holdEnd } from './may-evict.ts'
 import type { Copy, PlacementState } from './placement-state.ts'
 
 /**

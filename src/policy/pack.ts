@@ -1,6 +1,6 @@
+import { type Candidate, cheapestSet } from './cheapest-eviction.ts'
 import type { CopyNeed, Demand } from './demand.ts'
-import { type Candidate, cheapestSet } from './evict.ts'
-import { mayTake } from './hold.ts'
+import { mayEvict } from './may-evict.ts'
 import { binds, type Copy, type DeviceBudget, type PlacementState, roomFor } from './placement-state.ts'
 import type { ModelView } from './plan-input.ts'
 
@@ -214,7 +214,7 @@ function isCandidate(copy: Copy, demand: Demand, { gentle, ownerOf }: Terms): bo
 function mayTakeNow(demand: Demand, copy: Copy, { state, ownerOf }: Terms) {
   const owner = ownerOf(copy.model)
   const spare = state.copiesOf(copy.model).some((other) => other !== copy && !other.stopped)
-  return mayTake(demand, copy, owner, { now: state.now, spare: spare && demand.model !== null })
+  return mayEvict(demand, copy, owner, { now: state.now, spare: spare && demand.model !== null })
 }
 
 export function amountOn(deviceBudget: DeviceBudget, copy: Copy): number {

@@ -1,5 +1,5 @@
 import { type Demand, leftOf } from './demand.ts'
-import { SPARE_LOADS } from './hold.ts'
+import { SPARE_LOADS } from './may-evict.ts'
 import type { Copy, PlacementState } from './placement-state.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { TakenComposite } from '../model/composite.ts'
-import { MAX_TAKEN_BYTES, TAKEN, type Taking } from '../model/taking.ts'
+import { MAX_TAKEN_BYTES, TAKEN, type Taking } from '../model/taken-composite.ts'
 
 /** What was decided about composites, as JSON texts; `sluice.advance_v1` describes the fields. */
 export interface Advances {

@@ -93,7 +93,7 @@ const COUNT = statement(
                     'dueMs', case when j.state = 'scheduled' then greatest(0, round(extract(epoch from j.ready_at - clock_timestamp()) * 1000)) end,
                     'error', left(j.error, 300),
                     'reason', case when j.state = 'ready' then (
-                      select sluice.obstacle_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds'
+                      select sluice.why_waiting_text_v1(s.obstacle, s.details) from sluice.samples s where s.class_id = j.class_id and s.at > clock_timestamp() - interval '6 seconds'
                        order by s.at desc limit 1) end)
              from waits w join waited j on j.id = w.id where w.top = b.id) as wait
      from below b

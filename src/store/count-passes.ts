@@ -9,7 +9,7 @@ export interface Passes {
 // ready and starting; of a run that it waited through in part, in that part.
 const COUNT = statement(
   'count_passes',
-  `select sluice.obstacle_text_v1(s.obstacle, s.details) as reason,
+  `select sluice.why_waiting_text_v1(s.obstacle, s.details) as reason,
           sum(case when s.at = s.since then 1
                    else greatest(1, round(s.times * extract(epoch from least(s.at, w.until) - greatest(s.since, w.since))
                                           / extract(epoch from s.at - s.since))) end)::integer as times

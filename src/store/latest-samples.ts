@@ -19,7 +19,7 @@ export interface WaitingClass {
 const LATEST = statement(
   'latest_samples',
   `select c.lane, c.task, s.depth, s.oldest_at as "oldestAt", coalesce(extract(epoch from clock_timestamp() - s.oldest_at) * 1000, 0)::float8 as "waitedMs",
-          sluice.obstacle_text_v1(s.obstacle, s.details) as reason, s.at as "sampledAt"
+          sluice.why_waiting_text_v1(s.obstacle, s.details) as reason, s.at as "sampledAt"
      from sluice.classes c
     cross join lateral (
       select * from sluice.samples x where x.class_id = c.id and x.at > clock_timestamp() - interval '6 seconds'

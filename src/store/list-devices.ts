@@ -38,14 +38,14 @@ export interface StoredDevice {
 const LIST = statement(
   'list_devices',
   `select d.budget, d.key, d.host, d.name, d.total, d.most as "limit", sluice.capacity_v1(d) as capacity,
-          h.by_jobs + h.by_models as held, h.by_models as "heldByModels", sluice.room_v1(d.budget, d.key) as room, h.running,
+          h.by_jobs + h.by_models as held, h.by_models as "heldByModels", sluice.device_room_v1(d.budget, d.key) as room, h.running,
           d.measured_used as "measuredUsed", d.measured_free as "measuredFree", d.measured_at as "measuredAt",
           (extract(epoch from clock_timestamp() - d.measured_at) * 1000)::float8 as "ageMs", sluice.is_fresh_v1(d.measured_at) as fresh, d.lost_at as "lostAt",
           d.out_of_memory::float8 as "outOfMemory",
           array(select distinct w.name from sluice.worker_devices o join sluice.workers w on w.id = o.worker_id
                  where o.budget = d.budget and o.device = d.key and w.ended_at is null order by w.name) as workers
      from sluice.devices d
-    cross join lateral sluice.held_v1(d.budget, d.key) h
+    cross join lateral sluice.device_use_v1(d.budget, d.key) h
     order by d.budget, d.host, d.name, d.key`,
 )
 

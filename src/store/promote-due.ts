@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 
-const PROMOTE = statement('promote_due', 'select promoted, next_in_ms from sluice.promote_v1($1)')
+const PROMOTE = statement('promote_due', 'select promoted, next_in_ms from sluice.promote_due_v1($1)')
 
 export interface Promoted {
   readonly promoted: number

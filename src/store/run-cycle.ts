@@ -69,7 +69,7 @@ export interface CycleRows {
 const STEADY = statement(
   'run_steady_cycle',
   `select id, class_id, attempt, failures, rank, priority, submitted_at, key, tags, input, seq, policy, trace, devices, assigned, report
-     from sluice.steady_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
+     from sluice.steady_cycle_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`,
 )
 
 /** Records endings and takes new jobs, in one round trip; in two where it looks steady and is not. */
@@ -85,7 +85,7 @@ export async function runCycle(connection: RawQueryable, cycle: CycleArguments):
 }
 
 /**
- * Whether `sluice.steady_v1` may do: the worker uses the slots of one lane and takes jobs of one class (`at`).
+ * Whether `sluice.steady_cycle_v1` may do: the worker uses the slots of one lane and takes jobs of one class (`at`).
  * There may be jobs of its other classes: the database looks.
  */
 function looksSteady(

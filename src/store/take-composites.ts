@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { TakenComposite } from '../model/composite.ts'
-import { MAX_TAKEN_BYTES, TAKEN, type Taking } from '../model/taking.ts'
+import { MAX_TAKEN_BYTES, TAKEN, type Taking } from '../model/taken-composite.ts'
 
 const TAKE = statement('take_composites', `select ${TAKEN} from sluice.take_composites_v1($1, $2, $3, $4)`)
 

@@ -272,7 +272,7 @@ test('tasks whose model could not be charged rightly are refused at the start, a
 
 test('the times of a model are learned at the pace that the planner says', async () => {
   const load = (loadMs: number, learning: number) =>
-    database.sql(`select sluice.note_models_v1(0, now(), $1)`, [
+    database.sql(`select sluice.record_models_v1(0, now(), $1)`, [
       JSON.stringify({ loaded: [{ model: 'paced', devices: [], loadMs }], learning }),
     ])
   await load(100, LEARNING)

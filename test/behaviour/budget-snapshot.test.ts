@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { Database, type Queryable } from '../../src/db/database.ts'
 import { viewBudgets } from '../../src/engine/views/budget-view.ts'
-import { describeVerdict, type Subject } from '../../src/engine/views/explain-budget.ts'
+import { describeVerdict, type Subject } from '../../src/engine/views/why-budget.ts'
 import { task } from '../../src/index.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'

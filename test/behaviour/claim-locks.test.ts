@@ -119,7 +119,7 @@ test('a bulk cancel and a take-over of two lanes of one worker lock claims in th
   ])
   const other = new pg.Client(database.url)
   await other.connect()
-  const taken = other.query('select * from sluice.recover_v1(1000000)')
+  const taken = other.query('select * from sluice.recover_lost_workers_v1(1000000)')
   await untilWaiting(2, holder)
   await finish(holder)
   const [answers, { rows }] = await Promise.all([cancelled, taken])

@@ -6,10 +6,10 @@ import { Database } from '../../src/db/database.ts'
 import { DUTIES } from '../../src/duties/runner.ts'
 import { sluice, task } from '../../src/index.ts'
 import type { CycleAnswer } from '../../src/model/assignment.ts'
-import { beat } from '../../src/store/beat.ts'
 import { claimDuties } from '../../src/store/claim-duties.ts'
-import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
+import { expireStartDeadlines } from '../../src/store/expire-start-deadlines.ts'
 import { findJobs } from '../../src/store/find-jobs.ts'
+import { beat } from '../../src/store/heartbeat.ts'
 import { loadEndings } from '../../src/store/load-endings.ts'
 import { promoteDue } from '../../src/store/promote-due.ts'
 import { pruneHistory } from '../../src/store/prune-history.ts'
@@ -144,7 +144,7 @@ test('what the duties and waiting programs ask goes by an index as well', async 
   const questions: [string, () => Promise<unknown>, string[]][] = [
     ['prune', () => pruneHistory(session, '0', 50), []],
     ['promote', () => promoteDue(session, 1000), ['queue_due']],
-    ['expire', () => expireDeadlines(session, 1000), ['queue_deadline']],
+    ['expire', () => expireStartDeadlines(session, 1000), ['queue_deadline']],
     [
       'duties',
       () => claimDuties(session, DUTIES, 'planner', 3000, 60_000),

@@ -144,10 +144,14 @@ test('what was submitted is written once in the life of a job', async () => {
   await again()
   await end({ ending: 'snoozed', delayMs: 3_600_000 })
   await database.sql(`update sluice.queue set ready_at = now() where id = $1`, [id])
-  await database.sql('select sluice.promote_v1(1000)')
+  await database.sql('select sluice.promote_due_v1(1000)')
   await again()
   await database.sql(`update sluice.workers set seen_at = now() - interval '1 hour' where id = $1`, [WORKER])
-  await database.sql('select sluice.lose_claims_v1($1, $2, $3)', [WORKER, [seq], 'worker stopped answering'])
+  await database.sql('select sluice.end_lost_claims_v1($1, $2, $3)', [
+    WORKER,
+    [seq],
+    'worker stopped answering',
+  ])
   await again()
   expect(
     await database.sql('select attempt, failures, losses from sluice.running where id = $1', [id]),

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import { snooze, task } from '../../src/index.ts'
-import { expireDeadlines } from '../../src/store/expire-deadlines.ts'
+import { expireStartDeadlines } from '../../src/store/expire-start-deadlines.ts'
 import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
@@ -13,7 +13,7 @@ const apps = useApps(database)
 /** What the duty does in a tick. */
 async function expireTick(): Promise<void> {
   const db = new Database({ url: database.url, maxConnections: 1, applicationName: 'tick' })
-  await expireDeadlines(db, 1000)
+  await expireStartDeadlines(db, 1000)
   await db.close()
 }
 
@@ -143,7 +143,7 @@ test('recovery does not reset it: a job taken from a dead worker fails at its fi
   await dieRunning(job.id, 'lost')
   // The server itself may not have been up for the default of 15 s.
   await database.sql(`update sluice.lanes set stale_ms = 100 where name = 'quick'`)
-  await database.sql('select sluice.recover_v1(1000000000)')
+  await database.sql('select sluice.recover_lost_workers_v1(1000000000)')
   await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'quick'`)
 
   expect(await app.getJob(job.id)).toMatchObject({ status: 'queued', losses: 1, attempt: 1, deadlineAt })

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Database } from '../../src/db/database.ts'
 import type { Duty } from '../../src/duties/duty.ts'
 import { expire } from '../../src/duties/expire.ts'
-import { follow } from '../../src/duties/follow.ts'
-import { reconcile } from '../../src/duties/reconcile.ts'
-import { recover } from '../../src/duties/recover.ts'
+import { follow } from '../../src/duties/move-jobs-with-tasks.ts'
+import { recover } from '../../src/duties/recover-lost-workers.ts'
+import { reconcile } from '../../src/duties/repair-orphans.ts'
 import { DutyRunner } from '../../src/duties/runner.ts'
 import { sample } from '../../src/duties/sample.ts'
 import { readRecoveries } from '../../src/engine/views/recoveries.ts'
@@ -281,7 +281,7 @@ test('a lost job is tried again, failed or cancelled, as its task and its state 
   await plantDeadWorkers('never', 1)
   await app.cancel(unwanted.id, 'too late')
   await database.sql(`update sluice.lanes set stale_ms = 50 where name = 'gone'`)
-  await database.sql('select sluice.recover_v1(1000000)')
+  await database.sql('select sluice.recover_lost_workers_v1(1000000)')
   await database.sql(`update sluice.lanes set stale_ms = 15000 where name = 'gone'`)
 
   const text = expect.stringMatching(/^lost: worker dead \d+ stopped answering during attempt 1$/)
@@ -303,7 +303,8 @@ test('a worker that was heard of lately is left alone, and so is everybody until
   const job = await app.submit(calm, 1)
   await plantDeadWorkers('calm', 1)
   await database.sql(`update sluice.lanes set stale_ms = 1000 where name = 'calm'`)
-  const recover = (goodForMs: number) => database.sql('select * from sluice.recover_v1($1)', [goodForMs])
+  const recover = (goodForMs: number) =>
+    database.sql('select * from sluice.recover_lost_workers_v1($1)', [goodForMs])
 
   expect(await recover(999), 'not long enough').toEqual([])
   await database.sql(`update sluice.workers set seen_at = clock_timestamp() where name like 'dead%'`)

@@ -293,7 +293,7 @@ test('tasks that several workers cannot start name the first and count the other
     const first = { worker: 'w1', why: 'no disk', retryAt: 'noon' }
     const details = JSON.stringify({ task: 'draw', workers, first })
     const [row] = await database.sql<{ text: string }>(
-      `select sluice.obstacle_text_v1('withdrawn', $1) as text`,
+      `select sluice.why_waiting_text_v1('withdrawn', $1) as text`,
       [details],
     )
     return row!.text

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { task } from '../../src/index.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
-import { lookAtPool } from '../../src/store/look-at-pool.ts'
-import { noteOverflow } from '../../src/store/note-overflow.ts'
+import { readPoolSnapshot } from '../../src/store/read-pool-snapshot.ts'
+import { recordOverflow } from '../../src/store/record-overflow.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
 import { retireWorker } from '../../src/store/retire-worker.ts'
 import { useApps } from '../support/apps.ts'
@@ -176,10 +176,10 @@ describe('overflow', () => {
     await app.submit(work, null)
     // Its servers asked for workers and were then started without it.
     const gone = await apps.open({ ...OPTIONS, fleet: { pools: { former: { max: 3, capacity: 0 } } } })
-    const seen = (await lookAtPool(gone.services.db, 'former', 0))!
+    const seen = (await readPoolSnapshot(gone.services.db, 'former', 0))!
     const asked = { pool: 'former', token: 'former', count: 3, reason: 'test', by: 'test', callMs: 0 }
     await askForWorkers(gone.services.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
-    await noteOverflow(gone.services.db, 'former', seen.overflow)
+    await recordOverflow(gone.services.db, 'former', seen.overflow)
     const overdueBy = (interval: string) =>
       database.sql(
         `with late as (update sluice.fleet_samples set at = clock_timestamp() - $1::interval where pool = 'former')
@@ -209,10 +209,10 @@ describe('overflow', () => {
     const { app, provisioner, keeper } = await openPool({ max: 1 })
     await app.submit(work, null)
     const other = await apps.open({ ...OPTIONS, fleet: { pools: { other: { max: 3, capacity: 0 } } } })
-    const seen = (await lookAtPool(other.services.db, 'other', 0))!
+    const seen = (await readPoolSnapshot(other.services.db, 'other', 0))!
     const asked = { pool: 'other', token: 'other', count: 3, reason: 'test', by: 'test', callMs: 0 }
     await askForWorkers(other.services.db, { ...asked, seen: seen.newest, overflow: seen.overflow })
-    const expected = async () => (await lookAtPool(app.services.db, 'burst', 0))!.expected
+    const expected = async () => (await readPoolSnapshot(app.services.db, 'burst', 0))!.expected
     const since = (interval: string, started: number | null) =>
       database.sql(
         `update sluice.fleet_decisions set decided_at = clock_timestamp() - $1::interval, started = $2 where pool = 'other'`,

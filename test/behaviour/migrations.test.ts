@@ -158,8 +158,8 @@ test.each([
   ['a function is missing', 'drop function sluice.cycle_v1', 'dispatch/cycle_v1 is missing'],
   [
     'a body was changed',
-    `do $do$ begin execute replace(pg_get_functiondef('sluice.expire_v1'::regproc), 'begin', 'begin  '); end $do$`,
-    'jobs/expire_v1 differs',
+    `do $do$ begin execute replace(pg_get_functiondef('sluice.expire_start_deadlines_v1'::regproc), 'begin', 'begin  '); end $do$`,
+    'jobs/expire_start_deadlines_v1 differs',
   ],
   ['a view is missing', 'drop view sluice.misplaced', 'lanes/misplaced is missing'],
   ['a trigger is missing', 'drop trigger admit_worker on sluice.workers', 'fleet/admit_worker_v1 is missing'],
@@ -189,13 +189,13 @@ test.each([
   ],
   [
     'a setting of a function was dropped',
-    'alter function sluice.steady_v1 reset plan_cache_mode',
-    'dispatch/steady_v1 differs',
+    'alter function sluice.steady_cycle_v1 reset plan_cache_mode',
+    'dispatch/steady_cycle_v1 differs',
   ],
   [
     'a function was given another volatility',
-    'alter function sluice.mark_v1 volatile',
-    'dispatch/mark_v1 differs',
+    'alter function sluice.microseconds_v1 volatile',
+    'dispatch/microseconds_v1 differs',
   ],
   [
     'a trigger was changed',
@@ -269,11 +269,16 @@ test('where another server has recorded what was applied, a program still finds 
   await migrate(database.url)
   await database.sql(`update sluice.functions set kept = '1.14.16390.16391 ' || hash`)
   await database.sql('drop view sluice.misplaced')
-  await database.sql(changed(`pg_get_functiondef('sluice.expire_v1'::regproc)`, 'begin', 'begin  '))
+  await database.sql(
+    changed(`pg_get_functiondef('sluice.expire_start_deadlines_v1'::regproc)`, 'begin', 'begin  '),
+  )
   await expect(sluice({ database: database.url, migrate: false })).rejects.toMatchObject({
-    details: { missing: ['lanes/misplaced'], different: ['jobs/expire_v1'] },
+    details: { missing: ['lanes/misplaced'], different: ['jobs/expire_start_deadlines_v1'] },
   })
-  expect((await migrate(database.url)).restored.toSorted()).toEqual(['jobs/expire_v1', 'lanes/misplaced'])
+  expect((await migrate(database.url)).restored.toSorted()).toEqual([
+    'jobs/expire_start_deadlines_v1',
+    'lanes/misplaced',
+  ])
 })
 
 test('a program with migrate: false rejects functions of another build, and names three of them', async () => {
@@ -304,16 +309,16 @@ test('knows each function, view and trigger that the files create', async () => 
 
 test('an upgrade with a function that cannot be applied leaves the database as it was, and can be repeated', async () => {
   await migrate(database.url)
-  // All files count as changed. Those before expire_v1 are applied, which is then refused.
+  // All files count as changed. Those before expire_start_deadlines_v1 are applied, which is then refused.
   await database.sql(`update sluice.functions set hash = 'changed'`)
-  await database.sql('drop function sluice.expire_v1')
+  await database.sql('drop function sluice.expire_start_deadlines_v1')
   await database.sql(UNCHANGEABLE)
   const before = await records()
 
   await expect(migrate(database.url)).rejects.toThrow('cannot change return type of existing function')
   expect(await records()).toEqual(before)
 
-  await database.sql('drop function sluice.expire_v1')
+  await database.sql('drop function sluice.expire_start_deadlines_v1')
   expect((await migrate(database.url)).ran).toHaveLength(loadFunctions().length)
   expect(await schema()).toEqual(expected)
 })
@@ -326,7 +331,7 @@ test('a function that cannot be applied takes the migrations before it back', as
   await expect(migrate(database.url)).rejects.toThrow('cannot change return type of existing function')
   expect(await schema()).toEqual(before)
 
-  await database.sql('drop function sluice.expire_v1')
+  await database.sql('drop function sluice.expire_start_deadlines_v1')
   expect((await migrate(database.url)).ran).toHaveLength(everything)
   expect(await schema()).toEqual(expected)
 })
@@ -433,7 +438,7 @@ test('explains to a role that may not create a schema what it needs', async () =
 
 /** A function that the file of the same name cannot replace. */
 const UNCHANGEABLE =
-  "create function sluice.expire_v1(p_limit integer, p_ids bigint[] default '{}') returns text language sql return null"
+  "create function sluice.expire_start_deadlines_v1(p_limit integer, p_ids bigint[] default '{}') returns text language sql return null"
 
 /** A statement that changes what another one creates. */
 function changed(create: string, from: string, to: string): string {

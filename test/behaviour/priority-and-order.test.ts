@@ -193,7 +193,7 @@ test('jobs that are lost or run again after ageing was turned off have the rank 
   )
   await app.setLane('back', { ageing: null })
   await database.sql(
-    `select sluice.lose_claims_v1(worker_id, array[seq], 'gone') from sluice.running where id = $1`,
+    `select sluice.end_lost_claims_v1(worker_id, array[seq], 'gone') from sluice.running where id = $1`,
     [lost.id],
   )
   await app.rerun(done.id)

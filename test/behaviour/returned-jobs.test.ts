@@ -53,7 +53,7 @@ test.for(BACK)('a cycle tells other workers of jobs that %s', async ([, ending, 
 
 test.for(['recall', 'hand back'])('a %s tells other workers of what goes back', async (what) => {
   const { last } = await assigned()
-  const recall = () => database.sql(`select sluice.recall_v1($1, '[]')`, [WORKER])
+  const recall = () => database.sql(`select sluice.recall_assigned_v1($1, '[]')`, [WORKER])
   const handBack = () =>
     database.sql('select sluice.hand_back_v1($1, $2, $3, $4)', [WORKER, [last.id], last.seq, EPOCH])
   expect(await hintsOf(what === 'recall' ? recall : handBack)).toEqual(['ready'])

@@ -41,7 +41,7 @@ test('a cycle reports how long it took to step over the dead entries of a queue'
     expect(await look()).toEqual([{ report: { scanMs: expect.any(Number) } }])
     const steady = () =>
       database.sql<{ report: { scanMs?: number } | null }>(
-        `select report from sluice.steady_v1($1, 1, 0, '{}', '{}', null, null, null, null, 'nap', 0, 4, 4, 0, $2, $3, 0, null, false)`,
+        `select report from sluice.steady_cycle_v1($1, 1, 0, '{}', '{}', null, null, null, null, 'nap', 0, 4, 4, 0, $2, $3, 0, null, false)`,
         [WORKER, nap!.id, TOP],
       )
     expect(await steady()).toEqual([{ report: { scanMs: expect.any(Number) } }])

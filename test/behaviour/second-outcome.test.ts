@@ -101,7 +101,7 @@ describe('of a claim', () => {
 
     test('queues only the other job when the claim is taken over', async () => {
       const before = await outcomes()
-      const [lost] = await database.sql('select ids, requeued from sluice.lose_claims_v1($1, $2, $3)', [
+      const [lost] = await database.sql('select ids, requeued from sluice.end_lost_claims_v1($1, $2, $3)', [
         WORKER,
         [known()],
         'worker w7 stopped answering',

@@ -195,7 +195,11 @@ test('an assigned job of a task that must not run twice fails when its worker is
   await database.sql(MUST_NOT_RUN_TWICE)
   await database.sql(`update sluice.workers set seen_at = now() - interval '1 hour' where id = $1`, [WORKER])
   const last = rows[4]!
-  await database.sql('select sluice.lose_claims_v1($1, $2, $3)', [WORKER, [last.seq], 'worker w7 stopped'])
+  await database.sql('select sluice.end_lost_claims_v1($1, $2, $3)', [
+    WORKER,
+    [last.seq],
+    'worker w7 stopped',
+  ])
   expect(await database.sql('select state::text, error from sluice.jobs where id = $1', [last.id])).toEqual([
     {
       state: 'failed',
@@ -233,7 +237,7 @@ test.for(['recall', 'hand back'])('a %s that ends cancelled jobs tells who waits
   await client.connect()
   try {
     await client.query('listen sluice')
-    if (what === 'recall') await database.sql(`select sluice.recall_v1($1, '[]')`, [WORKER])
+    if (what === 'recall') await database.sql(`select sluice.recall_assigned_v1($1, '[]')`, [WORKER])
     else await database.sql('select sluice.hand_back_v1($1, $2, $3, $4)', [WORKER, [id], rows[5]!.seq, EPOCH])
     await client.query('select 1')
     expect(hints).toContain('done')
@@ -358,7 +362,7 @@ test('what was assigned to a lost worker counts no loss, and has to start at onc
   const rows = await cycle({ ahead: 2 })
   await database.sql(`update sluice.workers set seen_at = now() - interval '1 hour' where id = $1`, [WORKER])
   const seqs = [...new Set(rows.map(({ seq }) => seq))]
-  await database.sql('select sluice.lose_claims_v1($1, $2, $3)', [
+  await database.sql('select sluice.end_lost_claims_v1($1, $2, $3)', [
     WORKER,
     seqs,
     'worker w7 stopped answering',
@@ -420,6 +424,6 @@ test('an assigned job has the priority that it was given meanwhile when it goes 
   expect(
     await database.sql('select id, before from sluice.reprioritise_v1(array[$1::bigint], 9)', [id]),
   ).toEqual([{ id, before: 0 }])
-  await database.sql(`select sluice.recall_v1($1, '[]')`, [WORKER])
+  await database.sql(`select sluice.recall_assigned_v1($1, '[]')`, [WORKER])
   expect(await database.sql('select rank from sluice.queue where id = $1', [id])).toEqual([{ rank: -9 }])
 })

@@ -124,7 +124,7 @@ test('a window is made larger, smaller, closed and opened again while it runs', 
   expect((await app.getJob(job.id)).status).toBe('running')
   const [healed] = await database.sql<{ n: number }>(
     `with old as (update sluice.jobs set started_at = started_at - interval '1 minute' where root_id = $1 and composite is not null)
-     select sluice.heal_composites_v1() as n`,
+     select sluice.wake_stuck_composites_v1() as n`,
     [job.id],
   )
   expect(healed!.n, 'alarms about a fan-out that was paused').toBe(0)

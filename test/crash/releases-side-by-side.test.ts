@@ -90,19 +90,19 @@ async function changeHeartbeat(release: Release): Promise<void> {
       'language sql as $$ select * from sluice.heartbeat_v2(p_worker, null, p_blocked_ms, p_blocking) $$;\n',
     ),
   )
-  const beat = await release.read('dist/store/beat.js')
+  const beat = await release.read('dist/store/heartbeat.js')
   await release.write(
-    'dist/store/beat.js',
+    'dist/store/heartbeat.js',
     replaced(beat, 'sluice.heartbeat_v1($1, $2, $3)', `sluice.heartbeat_v2($1, ${VERSION + 1}, $2, $3)`),
   )
 }
 
-/** What changes with the types of a cycle: the functions that use one of them, and steady_v1. */
+/** What changes with the types of a cycle: the functions that use one of them, and steady_cycle_v1. */
 async function cycleFiles(release: Release): Promise<readonly string[]> {
   const paths = await release.list('sql/functions')
   const texts = await Promise.all(paths.map((path) => release.read(path)))
   return paths.filter(
-    (path, n) => path.endsWith('/steady_v1.sql') || /\bcycle_(lane|class)_v1\b/.test(texts[n]!),
+    (path, n) => path.endsWith('/steady_cycle_v1.sql') || /\bcycle_(lane|class)_v1\b/.test(texts[n]!),
   )
 }
 
@@ -143,8 +143,8 @@ const CYCLE_CHANGES: Readonly<Record<string, readonly (readonly [string, string]
     ['p_ready sluice.cycle_class_v1[])', 'p_ready sluice.cycle_class_v1[], p_release integer)'],
     ['row(h.lane,', 'row(p_release, h.lane,'],
   ],
-  settle_v1: [['set slots = v_lane.slots,', 'set slots = v_lane.slots, release = v_lane.release,']],
-  steady_v1: [
+  save_holdings_v1: [['set slots = v_lane.slots,', 'set slots = v_lane.slots, release = v_lane.release,']],
+  steady_cycle_v1: [
     ['p_worker bigint, p_epoch integer,', 'p_worker bigint, p_release integer, p_epoch integer,'],
     ['as has_asked into v_held', 'as has_asked, h.steady_release into v_held'],
     [

@@ -44,7 +44,7 @@ const isRepeatable = ({ statement, repeatable }: ProxiedRequest) => statement ==
 function isBusySteady(request: ProxiedRequest): boolean {
   if (request.statement !== 'run_steady_cycle' || !request.repeatable) return false
   const values = valuesIn(request)
-  // As sluice.steady_v1 names them: p_done, p_begun, p_ahead.
+  // As sluice.steady_cycle_v1 names them: p_done, p_begun, p_ahead.
   return values[3] !== null && values[7] !== null && Number(values[13]) > 0
 }
 

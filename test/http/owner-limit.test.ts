@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'v
 import { checkOwners } from '../../src/engine/diagnosis/owners.ts'
 import { readNow } from '../../src/engine/views/now.ts'
 import { task } from '../../src/index.ts'
-import { tendAdmission } from '../../src/store/tend-admission.ts'
+import { maintainLedger } from '../../src/store/maintain-ledger.ts'
 import { useDatabase } from '../support/database.ts'
 import { useServer } from '../support/http-server.ts'
 import { LEDGER_MS, readOwnerBounds, untilLedgerComplete } from '../support/state/admission.ts'
@@ -211,7 +211,7 @@ test(
     expect(findings).toContainEqual(
       expect.objectContaining({ rule: 'owner_limit_reached', subject: `owner ${ann.name}` }),
     )
-    await tendAdmission(server.app.services.calls)
+    await maintainLedger(server.app.services.calls)
     const bounds = await readOwnerBounds(database.sql)
     expect(bounds.get(ann.name)).toBe(20)
     for (const { name } of idle) expect(bounds.get(name)).toBeUndefined()

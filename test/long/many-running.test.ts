@@ -1,15 +1,15 @@
 import { afterAll, expect, test } from 'vitest'
 import { Database, statement } from '../../src/db/database.ts'
-import { explain } from '../../src/engine/views/explain.ts'
 import { readPage } from '../../src/engine/views/job-list.ts'
 import { loadTree } from '../../src/engine/views/tree.ts'
+import { explain } from '../../src/engine/views/why.ts'
 import { cancelJobs } from '../../src/store/cancel-jobs.ts'
 import { findDrift } from '../../src/store/find-drift.ts'
 import { findChildren, findJobs } from '../../src/store/find-jobs.ts'
 import { listAttempts } from '../../src/store/list-attempts.ts'
 import { listRunning } from '../../src/store/list-running.ts'
 import { loadBranchesFrom } from '../../src/store/load-branches.ts'
-import { reconcileHoldings } from '../../src/store/reconcile-holdings.ts'
+import { repairOrphans } from '../../src/store/repair-orphans.ts'
 import { watchJobs } from '../../src/store/watch-jobs.ts'
 import { createDatabase } from '../support/database.ts'
 import { plantManyRunning } from '../support/state/many-running.ts'
@@ -49,7 +49,7 @@ test.each([64, 20])(`reads while ${RUNNING} jobs run in claims of %i`, async (si
     'list of what runs': () => listRunning(db, 1000),
     'active roots': () => db.run(ACTIVE_ROOTS),
     'doctor: drift': () => findDrift(db),
-    reconcile: () => reconcileHoldings(db),
+    reconcile: () => repairOrphans(db),
   }
   const figures: Record<string, number> = {}
   for (const [name, ask] of Object.entries(asks)) {

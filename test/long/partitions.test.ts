@@ -255,7 +255,7 @@ describe.skipIf(obstacle !== undefined)('hosts that lose each other', () => {
     expect(violations.slice(0, 20), `promises broken by a commit, seed ${seed}`).toEqual([])
     expect(peak.get('default')).toBe(LANES.default.slots)
     expect(seen.takeovers).toBeGreaterThan(HOSTS.length)
-    expect(await database.sql('select * from sluice.reconcile_v1()'), 'drift').toEqual([])
+    expect(await database.sql('select * from sluice.repair_orphans_and_drift_v1()'), 'drift').toEqual([])
     console.log(JSON.stringify({ seed, fed, ...seen }))
   })
 

@@ -360,7 +360,7 @@ export class Chaos implements Victims {
       this.#accepted.filter((id) => !known.has(id)),
       `accepted jobs that are gone, seed ${seed}`,
     ).toEqual([])
-    expect(await query(url, 'select * from sluice.reconcile_v1()'), 'drift').toEqual([])
+    expect(await query(url, 'select * from sluice.repair_orphans_and_drift_v1()'), 'drift').toEqual([])
     expect(await query(url, 'select * from sluice.reconcile_budgets_v1()'), 'drift').toEqual([])
     for (const worker of this.workers()) expect(worker.hasLogged('DRIFT')).toBe(false)
     const { violations } = await commits.catchUp()

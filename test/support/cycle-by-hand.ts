@@ -82,7 +82,7 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
     )
     classId = await addClass('steady')
     return async () => {
-      await database.sql(`select sluice.recall_v1($1, '[]')`, [WORKER])
+      await database.sql(`select sluice.recall_assigned_v1($1, '[]')`, [WORKER])
       await database.sql(
         `update sluice.jobs set state = 'cancelled', finished_at = now(), error = 'x' where state < 'completed'`,
       )
@@ -117,7 +117,7 @@ export function useCycles(database: Pick<TestDatabase, 'sql'>) {
     const endings = endingsOf(asked)
     const rows = await database.sql<CycleRow & Record<string, unknown>>(
       `select id, seq, class_id, assigned, report
-         from sluice.steady_v1($1, $2, $3, $4, $5, null, null, $11, $12, 'steady', $6, $7, $8, $13, $9, -2147483648, 0, $10, false,
+         from sluice.steady_cycle_v1($1, $2, $3, $4, $5, null, null, $11, $12, 'steady', $6, $7, $8, $13, $9, -2147483648, 0, $10, false,
                               $14, array_fill(-2147483648, array[cardinality($14::integer[])]), array_fill(0::bigint, array[cardinality($14::integer[])]), $15) order by id`,
       [
         ...[WORKER, epoch, known, idsOf(done), seqsOf(done), run, keep, free, classId, fresh],

@@ -2,21 +2,21 @@ import { randomUUID } from 'node:crypto'
 import { forgetPoolChanges, getPool, setPool } from '../../src/engine/operate/pool-control.ts'
 import { viewFleet } from '../../src/engine/views/fleet-view.ts'
 import type { Sluice } from '../../src/index.ts'
+import { addJobsDone } from '../../src/store/add-jobs-done.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
-import { bringBack } from '../../src/store/bring-back.ts'
-import { endForsaken } from '../../src/store/end-forsaken.ts'
+import { endAbandonedRequests } from '../../src/store/end-abandoned-requests.ts'
 import { endRequest } from '../../src/store/end-request.ts'
 import { endWorker } from '../../src/store/end-worker.ts'
-import { lookAtPool } from '../../src/store/look-at-pool.ts'
-import { noteDone } from '../../src/store/note-done.ts'
-import { noteGone } from '../../src/store/note-gone.ts'
-import { noteOverflow } from '../../src/store/note-overflow.ts'
-import { noteStarted } from '../../src/store/note-started.ts'
-import { noteStopped } from '../../src/store/note-stopped.ts'
+import { readPoolSnapshot } from '../../src/store/read-pool-snapshot.ts'
+import { recordGoneInstances } from '../../src/store/record-gone-instances.ts'
+import { recordOverflow } from '../../src/store/record-overflow.ts'
+import { recordStartedInstances } from '../../src/store/record-started-instances.ts'
+import { recordStoppedInstances } from '../../src/store/record-stopped-instances.ts'
 import { registerWorker } from '../../src/store/register-worker.ts'
 import { retireWorker } from '../../src/store/retire-worker.ts'
 import { takeRequest } from '../../src/store/take-request.ts'
 import { takeStops } from '../../src/store/take-stops.ts'
+import { undrainWorkers } from '../../src/store/undrain-workers.ts'
 import { repeated } from './persistent-caller.ts'
 
 /** What programs say of pools where `liveFleet` lives. */
@@ -40,7 +40,7 @@ async function leave(app: Sluice): Promise<string[]> {
   const id = await repeated('register', () =>
     registerWorker(calls, { ...idler, name: 'idler', pool: 'life' }),
   )
-  await repeated('note done', () => noteDone(calls, [{ workerId: id, jobs: 1 }]))
+  await repeated('note done', () => addJobsDone(calls, [{ workerId: id, jobs: 1 }]))
   await repeated('retire', () => retireWorker(calls, id, 120_000))
   const left = (await repeated('listWorkers', () => app.listWorkers())).find((each) => each.id === id)
   await repeated('end', () => endWorker(calls, id, 'left'))
@@ -51,7 +51,7 @@ async function leave(app: Sluice): Promise<string[]> {
 async function liveRequest(app: Sluice): Promise<string[]> {
   const { calls } = app.services
   const ask = async () => {
-    const seen = (await lookAtPool(calls, 'life', 0))!
+    const seen = (await readPoolSnapshot(calls, 'life', 0))!
     // Left open by a life that was cut off.
     if (seen.request !== null) await endRequest(calls, seen.request.id, 'failed', 'nobody was there')
     const asked = {
@@ -63,28 +63,28 @@ async function liveRequest(app: Sluice): Promise<string[]> {
       by: 'life',
       callMs: 0,
     }
-    await askForWorkers(calls, { ...asked, seen: (await lookAtPool(calls, 'life', 0))!.newest })
-    return (await lookAtPool(calls, 'life', 0))!.request
+    await askForWorkers(calls, { ...asked, seen: (await readPoolSnapshot(calls, 'life', 0))!.newest })
+    return (await readPoolSnapshot(calls, 'life', 0))!.request
   }
   const request = await repeated('ask', ask)
   if (request === null) return ['a request for workers was not made, or was ended by nobody']
   const { id, wanted } = request
-  await repeated('end forsaken', () => endForsaken(calls, 3_600_000))
+  await repeated('end forsaken', () => endAbandonedRequests(calls, 3_600_000))
   await repeated('take', () => takeRequest(calls, id, 0))
   const started = { instances: [{ member: 1, id: 'i-1' }], failures: [{ member: 2, message: 'no room' }] }
-  await repeated('note started', () => noteStarted(calls, id, started))
-  await repeated('note gone', () => noteGone(calls, id, 1))
+  await repeated('note started', () => recordStartedInstances(calls, id, started))
+  await repeated('note gone', () => recordGoneInstances(calls, id, 1))
   await repeated('end', () => endRequest(calls, id, 'expired', 'none came'))
   const left = (await repeated('take stops', () => takeStops(calls, 'life', 0))).find(
     (each) => each.id === id,
   )
-  await repeated('note stopped', () => noteStopped(calls, left ?? { id, tries: 1 }, null))
+  await repeated('note stopped', () => recordStoppedInstances(calls, left ?? { id, tries: 1 }, null))
   await repeated('note overflow', () =>
-    noteOverflow(calls, 'life', [{ jobs: 3, lane: 'default', reason: 'life' } as { jobs: number }]),
+    recordOverflow(calls, 'life', [{ jobs: 3, lane: 'default', reason: 'life' } as { jobs: number }]),
   )
-  await repeated('no overflow', () => noteOverflow(calls, 'life', []))
+  await repeated('no overflow', () => recordOverflow(calls, 'life', []))
   await repeated('bring back', () =>
-    bringBack(calls, 'life', '0', 1, { reason: 'life', overflow: [], by: 'life' }),
+    undrainWorkers(calls, 'life', '0', 1, { reason: 'life', overflow: [], by: 'life' }),
   )
   const { decisions } = await repeated('view', () => viewFleet(calls, { pool: 'life' }))
   const seen = decisions.find((decision) => decision.id === id)

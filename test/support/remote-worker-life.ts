@@ -18,7 +18,7 @@ import {
 } from '../../src/engine/leases/remote-workers.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import type { Assignment, EndedAttempt } from '../../src/model/assignment.ts'
-import { beat, beatTogether } from '../../src/store/beat.ts'
+import { beat, sendHeartbeats } from '../../src/store/heartbeat.ts'
 import { loadOrders } from '../../src/store/load-orders.ts'
 import { loadStale } from '../../src/store/load-stale.ts'
 import { resyncWorkers } from '../../src/store/resync-worker.ts'
@@ -94,7 +94,7 @@ export async function liveRemotely(app: Sluice, db: Database, round: number): Pr
   let ended: EndedAttempt[] = []
   while ((await repeated('getJob', () => app.getJob(job.id))).status !== 'completed') {
     try {
-      const beats = await call('beat', () => beatTogether(db, [id]))
+      const beats = await call('beat', () => sendHeartbeats(db, [id]))
       if (!beats.has(id)) await call('beat', () => beat(db, id))
       const request = { ended, running: () => [], free: 4, freeProcesses: 0 }
       const { assignments } = await call('cycle', () => session.cycle(request))

@@ -8,7 +8,7 @@ import { readRecoveries } from '../../src/engine/views/recoveries.ts'
 import { systemStatus } from '../../src/engine/views/system-status.ts'
 import { Tally } from '../../src/engine/views/tally.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
-import { noteLateEndings } from '../../src/store/note-late-endings.ts'
+import { recordLateEndings } from '../../src/store/record-late-endings.ts'
 import { repeated } from './persistent-caller.ts'
 import { patiently } from './until.ts'
 
@@ -21,7 +21,7 @@ export async function liveServer(app: Sluice): Promise<void> {
   await repeated('readSeries', () => readSeries(calls, 5))
   // For people only: neither is worth a second try.
   await noteLateWrites(calls, 'life', ['1'], 'made up')
-  await noteLateEndings(calls, { id: '1', name: 'life' }, [{ id: '1', attempt: 99 }], 'made up').catch(
+  await recordLateEndings(calls, { id: '1', name: 'life' }, [{ id: '1', attempt: 99 }], 'made up').catch(
     () => [],
   )
   const tally = new Tally(calls, 'life')

@@ -1,5 +1,5 @@
 -- Charges new root jobs, and those that run again: at once, or at COMMIT in a caller's transaction, which may stay open. By then, a
--- transaction that looks for limits has a number, assigned here or in sluice.insert_jobs_v1. sluice.tend_admission_v1 relies on that.
+-- transaction that looks for limits has a number, assigned here or in sluice.insert_jobs_v1. sluice.maintain_ledger_v1 relies on that.
 --   p_checked  false: do not reject them, because they were accepted before (their time has come, or they were approved)
 --
 -- The function and its trigger have the rights of their owner, so a role that may submit needs no right to write here.

@@ -1,5 +1,5 @@
 -- The owners who may have the most jobs, and how many they have: at least five, and further ones until no other owner can have more than
--- the fifth. A bound does not fall when jobs end, so owners who once had many come first; sluice.tend_owners_v1 lowers their bounds. At
+-- the fifth. A bound does not fall when jobs end, so owners who once had many come first; sluice.maintain_owners_v1 lowers their bounds. At
 -- most 100 owners or 50,000 jobs are looked up.
 create or replace function sluice.busiest_owners_v1() returns table (owner text, bound integer, owned integer)
 language plpgsql stable

@@ -35,7 +35,7 @@ begin
       where (t.uses ? p_name or t.per_job ? p_name) and exists (select 1 from sluice.workers w where w.ended_at is null and t.name = any (w.tasks))
      having count(*) > 0;
   end if;
-  perform sluice.judge_tasks_v1();
+  perform sluice.refuse_impossible_tasks_v1();
   perform pg_notify('sluice', 'lane');
   perform pg_notify('sluice', 'ready');
   return true;

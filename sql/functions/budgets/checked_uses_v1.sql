@@ -2,7 +2,7 @@
 create or replace function sluice.checked_uses_v1(p_task text, p_refusal jsonb, p_uses jsonb) returns jsonb
 language plpgsql stable as $$
 declare
-  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
+  v_refusal jsonb := case when p_uses is null then p_refusal else sluice.uses_refusal_v1(p_uses -> 'uses', p_uses -> 'perJob') end;
 begin
   if v_refusal is not null then
     raise exception 'task % %', p_task, v_refusal ->> 'text'

@@ -54,7 +54,7 @@ begin
                                                       lateral jsonb_object_keys(x) s(budget)))
     order by d.budget, d.key for no key update;
   if p_budget - '{starts,hint}'::text[] <> '{}' then
-    perform sluice.note_models_v1(p_worker, p_now, p_budget);
+    perform sluice.record_models_v1(p_worker, p_now, p_budget);
   end if;
   if (p_budget ->> 'hint')::boolean then
     perform sluice.hint_v1('ready', 'soon');
@@ -66,7 +66,7 @@ begin
   delete from sluice.reservations r using sluice.devices_of_plan_v1(p_budget) d
    where r.budget = d.budget and r.device = d.device
      and not exists (select 1 from sluice.running j where j.worker_id = r.worker_id and j.id = r.job_id and j.attempt = r.attempt offset 0);
-  select jsonb_object_agg(d.key, sluice.room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
+  select jsonb_object_agg(d.key, sluice.device_room_v1(d.budget, d.device)) into v_room from sluice.devices_of_plan_v1(p_budget) d;
   v_offers := sluice.device_capacity_v1(p_worker);
 
   for v_class in select (s.start ->> 'class')::integer from jsonb_array_elements(p_budget -> 'starts') with ordinality s(start, ord)
@@ -139,7 +139,7 @@ begin
   end loop;
 
   if v_late <> '{}' then
-    perform sluice.expire_v1(1000, v_late);
+    perform sluice.expire_start_deadlines_v1(1000, v_late);
     perform sluice.hint_v1('ready', 'soon');   -- it was planned for these; what comes after them is planned next
   end if;
   insert into sluice.residents (worker_id, model, device, budget, amount, devices, claimed_at)

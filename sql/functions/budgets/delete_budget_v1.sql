@@ -38,7 +38,7 @@ begin
     delete from sluice.reservations r where r.budget = p_name;
     delete from sluice.worker_devices d where d.budget = p_name;
     delete from sluice.budgets b where b.name = p_name;
-    perform sluice.judge_tasks_v1();
+    perform sluice.refuse_impossible_tasks_v1();
     perform pg_notify('sluice', 'ready');
   end if;
   return jsonb_build_object('found', true, 'tasks', v_tasks, 'pools', v_pools, 'jobs', v_jobs);

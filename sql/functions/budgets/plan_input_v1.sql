@@ -27,14 +27,15 @@ begin
                         -- Only without room can more be held than there is.
                         'over', case when r.room = 0 then coalesce((
                           select greatest(0, h.by_jobs + h.by_models - sluice.capacity_v1(d) * (1 + 1e-9))
-                            from sluice.held_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end) order by d.budget, d.key),
+                            from sluice.device_use_v1(d.budget, d.key, null, p_worker, p_ended, p_unloaded) h), 0) else 0 end)
+                            order by d.budget, d.key),
                             '[]')
                   from sluice.worker_devices o join sluice.devices d on d.budget = o.budget and d.key = o.device
-                 cross join lateral (select sluice.room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
+                 cross join lateral (select sluice.device_room_v1(d.budget, d.key, p_worker, p_ended, p_unloaded) as room) r
                  where o.worker_id = p_worker and d.lost_at is null
                    and (v_queues is not null or exists (select 1 from sluice.residents x where x.worker_id = p_worker))),
     'budgets', (select coalesce(jsonb_agg(jsonb_build_object('name', b.name, 'kind', b.kind, 'quantum', b.quantum, 'maxWaitMs', b.max_wait_ms,
-                        'room', case when b.kind = 'shared' then sluice.room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
+                        'room', case when b.kind = 'shared' then sluice.device_room_v1(b.name, '', p_worker, p_ended, p_unloaded) end)), '[]')
                   from sluice.budgets b where v_queues is not null),
     'residents', sluice.plan_input_copies_v1(p_worker, v_models, v_devices, p_ended, p_unloaded),
     'models', (select coalesce(jsonb_object_agg(m.name,

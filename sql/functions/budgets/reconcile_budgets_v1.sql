@@ -21,7 +21,7 @@ begin
                                 and not exists (select 1 from sluice.reservations r where r.budget = x.budget and r.device = x.key)
                               for update skip locked));
   if found then
-    perform sluice.judge_tasks_v1();
+    perform sluice.refuse_impossible_tasks_v1();
   end if;
   return query
   select 'undrawn', 'job ' || j.id

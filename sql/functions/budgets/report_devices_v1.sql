@@ -68,7 +68,7 @@ begin
     on conflict do nothing;
     v_changed := v_changed or found;
     if v_changed then
-      perform sluice.judge_tasks_v1();
+      perform sluice.refuse_impossible_tasks_v1();
       perform pg_notify('sluice', 'ready');
     end if;
   end if;

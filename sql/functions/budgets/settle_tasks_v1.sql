@@ -14,7 +14,7 @@ begin
   if found then
     perform pg_notify('sluice', 'classes');
   end if;
-  perform sluice.judge_tasks_v1();
+  perform sluice.refuse_impossible_tasks_v1();
   v_gone := array(select t.name from sluice.tasks t cross join sluice.admission a
                    where t.name = any (p_names) and t.uses is null and a.declared -> 'implied' ? t.name);
   if v_gone <> '{}' then

@@ -10,7 +10,7 @@ declare
   v_idxs    integer[];
 begin
   with given as materialized (
-    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
+    select g.id, g.uses, coalesce(g.error, 'budget: it ' || (sluice.uses_refusal_v1(g.uses -> 'uses', g.uses -> 'perJob') ->> 'text')) as error
       from jsonb_to_recordset(p_jobs) as g(id bigint, uses jsonb, error text)
   ), locked as materialized (
     select q.id from sluice.queue q where q.id = any (array(select g.id from given g)) and q.state = 'ready'

@@ -54,7 +54,7 @@ as $$
 #variable_conflict use_column
 declare
   v_now      timestamptz := clock_timestamp();
-  v_seq      bigint      := greatest(p_known + 1, sluice.mark_v1(v_now));
+  v_seq      bigint      := greatest(p_known + 1, sluice.microseconds_v1(v_now));
   v_reports  boolean     := p_done is not null or p_endings is not null;
   v_assigns  boolean     := 0 < any (p_class_ahead);
   v_whole    boolean := true;          -- the worker held all that it sent
@@ -118,7 +118,7 @@ begin
   v_lanes := sluice.hold_lanes_v1(p_worker, p_epoch, p_lanes, p_ended, p_run, p_want, p_keep, v_ready);
   v_may := sluice.may_claim_v1(p_worker, p_known, v_free, p_run);
   if v_reports or p_begun is not null then
-    v_part := sluice.record_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
+    v_part := sluice.record_report_v1(p_worker, v_now, p_done, p_done_seqs, p_results, p_ran, p_endings, p_begun, p_begun_seqs,
                                p_hint and v_may.is_waited_for);
     v_whole := v_part.is_whole; v_parents := v_part.parents; v_idxs := v_part.idxs;
   end if;
@@ -150,7 +150,7 @@ begin
 
   v_ids := array(select c.id from unnest(v_ready) c);
   if v_free > 0 and v_ready <> '{}' then
-    v_part := sluice.choose_v1(p_worker, v_now, v_free, p_turn, p_budget, v_ready, v_others, v_lanes);
+    v_part := sluice.choose_jobs_v1(p_worker, v_now, v_free, p_turn, p_budget, v_ready, v_others, v_lanes);
     v_lanes := v_part.lanes; v_locked := v_part.locked;
     if v_part.picked <> '{}' then
       return query select s.*, null::jsonb from sluice.start_jobs_v1(p_worker, v_now, v_seq, v_part.picked, v_ids, v_may.skip, v_part.devices) s;
@@ -172,7 +172,7 @@ begin
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
-  perform sluice.settle_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
+  perform sluice.save_holdings_v1(p_worker, v_now, case when v_whole then v_may.free else 0 end, p_lanes, p_classes, p_class_lane, v_ready, v_lanes);
 
   if not v_whole then
     report := jsonb_build_object('resync', true);

@@ -16,7 +16,7 @@ begin
   loop
     if v_peer.capacity = 0 or (
          select coalesce(sum(sluice.started_in_v1(c)), 0) from sluice.claims c
-          where c.worker_id = v_peer.id and c.seq >= sluice.mark_v1(v_peer.busy_since)) < v_peer.capacity then
+          where c.worker_id = v_peer.id and c.seq >= sluice.microseconds_v1(v_peer.busy_since)) < v_peer.capacity then
       v_free := v_free + 1;
       exit when v_free = 4;
     end if;

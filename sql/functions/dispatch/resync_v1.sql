@@ -34,7 +34,7 @@ begin
   end if;
   perform sluice.drop_ended_v1(array[p_worker]);
   if p_recall then
-    perform sluice.recall_v1(p_worker, p_named);
+    perform sluice.recall_assigned_v1(p_worker, p_named);
   end if;
   if p_named is not null and not exists (select 1 from sluice.generation g where g.claims_open) then
     if p_named <> '[]' then

@@ -89,7 +89,7 @@ begin
      order by w.rank desc, w.id desc limit 64
   loop
     select coalesce(array_agg(k.lane), '{}'), count(*) filter (where k.task = any (v_peer.pooled)) into v_lanes, v_pooled
-      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.mark_v1(v_peer.busy_since) limit 1000) j
+      from (select r.class_id from sluice.running r where r.worker_id = v_peer.id and r.seq >= sluice.microseconds_v1(v_peer.busy_since) limit 1000) j
       join sluice.classes k on k.id = j.class_id;
     v_useful := 0;
     for i in 1 .. cardinality(v_young) loop

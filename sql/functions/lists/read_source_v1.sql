@@ -32,7 +32,7 @@ begin
     end if;
     if v_seen = p_look then
       -- Below it may lie the rest of a fan-out: looked at like this, 100,000 children are 20 pages without a row.
-      stop := case when p_is_dense then sluice.pass_children_v1(v_last) else v_last end;
+      stop := case when p_is_dense then sluice.skip_children_v1(v_last) else v_last end;
     end if;
   end if;
   if cardinality(ids) > p_limit then

@@ -70,7 +70,7 @@ begin
     update sluice.queue q set attempt = n.attempt - 1 from jsonb_to_recordset(p_named) n(id bigint, attempt integer)
      where q.id = any (v_ids) and n.id = q.id;
     perform sluice.start_jobs_v1(p_worker, clock_timestamp(),
-                                 greatest(sluice.mark_v1(clock_timestamp()),
+                                 greatest(sluice.microseconds_v1(clock_timestamp()),
                                           (select max(c.seq) + 1 from sluice.claims c where c.worker_id = p_worker)),
                                  array(select q.ctid from unnest(v_ids) with ordinality i(id, ord) join sluice.queue q on q.id = i.id order by i.ord),
                                  p_start => cardinality(v_starting));

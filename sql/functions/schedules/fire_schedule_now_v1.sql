@@ -14,7 +14,8 @@ begin
   select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
     v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                              'by', p_by)), 'soon') s;
-  perform sluice.name_chooser_v1(job_id, n, p_by) from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
+  perform sluice.record_input_author_v1(job_id, n, p_by)
+    from unnest(array[v_schedule.owner, v_schedule.input_by, v_schedule.task_by]) n where not attached;
   insert into sluice.firings (schedule, tick_at, job_id, attached, asked_by)
     values (p_name, clock_timestamp(), job_id, attached, p_by);
   return next;

@@ -54,7 +54,8 @@ begin
       select s.id, s.attached into job_id, attached from sluice.submit_v1(jsonb_build_array(
         v_schedule.options || jsonb_build_object('task', coalesce(v_schedule.task, v_schedule.workflow), 'input', v_schedule.input,
                                                  'by', v_schedule.owner)), 'soon') s;
-      perform sluice.name_chooser_v1(job_id, n, v_schedule.owner) from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
+      perform sluice.record_input_author_v1(job_id, n, v_schedule.owner)
+        from unnest(array[v_schedule.input_by, v_schedule.task_by]) n where not attached;
     exception when others then
       -- What would be refused again is recorded; what was bad luck is undone as a whole, and tried again.
       if sqlstate !~ '^(SL|22|23)' then

@@ -40,7 +40,7 @@ begin
   select array_agg(s.id order by s.ord), array_agg(s.attached order by s.ord) into v_ids, v_attached
     from sluice.submit_v1((select coalesce(jsonb_agg(u.job order by u.ord), '[]') from unnest(v_jobs, v_busy) with ordinality u(job, busy, ord)
                             where u.busy is null), 'soon') s;
-  perform sluice.name_chooser_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
+  perform sluice.record_input_author_v1(u.id, n, '') from unnest(v_ids, v_attached, v_editors, v_others) u(id, attached, editor, other)
     cross join unnest(array[u.editor, u.other]) n where n is not null and not u.attached;
   return query
   with recorded as (

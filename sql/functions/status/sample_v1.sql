@@ -26,7 +26,7 @@ as $$
       from sluice.workers w cross join sluice.settings s where w.ended_at is null and s.name = 'heartbeat_ms'
   )
   select q.id, q.lane, q.task, q.depth, q.oldest_at, u.running,
-         o.obstacle, x.details, sluice.obstacle_text_v1(o.obstacle, x.details)
+         o.obstacle, x.details, sluice.why_waiting_text_v1(o.obstacle, x.details)
     from waiting q join lane_use u on u.name = q.lane
    cross join lateral (
      select count(*) as known, count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not w.draining) as open,

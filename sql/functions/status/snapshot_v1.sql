@@ -90,12 +90,14 @@ as $$
                 -- Whether its slots are busy is said of now: a sample of 2 s ago would contradict the number beside it.
                 'reason', case when l.depth = 0 then null
                                when l.enabled and l.slots > 0 and l.running >= l.slots
-                                 then sluice.obstacle_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots', l.slots))
+                                 then sluice.why_waiting_text_v1('lane_full', jsonb_build_object('lane', l.name, 'running', l.running, 'slots',
+                                                                                         l.slots))
                                when l.obstacle in ('lane_full', 'lane_held') then null
-                               else sluice.obstacle_text_v1(l.obstacle, l.details) end,
+                               else sluice.why_waiting_text_v1(l.obstacle, l.details) end,
                 'blockedBy', case when l.depth = 0 then null
                                   when l.enabled and l.slots > 0 and l.running >= l.slots
-                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots', l.slots))
+                                    then sluice.obstacle_brief_v1('lane_full', jsonb_build_object('running', l.running, 'slots',
+                                                                                         l.slots))
                                   when l.obstacle in ('lane_full', 'lane_held') then null
                                   else sluice.obstacle_brief_v1(l.obstacle, l.details) end) order by l.name), '[]')
                 from lane_use l),

@@ -9,7 +9,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_now  timestamptz := clock_timestamp();
   v_jobs jsonb := jsonb_build_array(p_job);
@@ -22,7 +22,7 @@ begin
   if p_job ->> 'key' is not null then
     raise exception 'key: jobs that are stored by one bulk call cannot have a key. Submit this job by itself' using errcode = 'SL005', detail = 'key';
   end if;
-  v_line := sluice.leaves_line_v1(v_jobs);
+  v_line := sluice.leaves_audit_entry_v1(v_jobs);
   select v_line or a.max_active is not null or a.max_per_owner is not null or a.limited and a.max_queued ? (p_job ->> 'task')
          or a.scheduled_limit is not null and p_job ?| array['runAt', 'delayMs']
     into v_more from sluice.admission a;

@@ -10,7 +10,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_now  timestamptz := clock_timestamp();
   v_id   bigint;
@@ -21,7 +21,7 @@ begin
            sluice.rank_v1(t.priority, l.ageing_ms, v_now) as rank
       -- In a plain join all lanes would be read and sorted.
       from sluice.tasks t cross join lateral (select l.ageing_ms from sluice.lanes l where l.name = t.lane offset 0) l cross join sluice.admission a
-     where t.name = p_task and not t.approval and t.refusal is null and not sluice.leaves_line_v1('[]')
+     where t.name = p_task and not t.approval and t.refusal is null and not sluice.leaves_audit_entry_v1('[]')
        and a.max_active is null and a.max_per_owner is null and not (a.limited and a.max_queued ? p_task)
   ), stored as (
     insert into sluice.job_data (id, submitted_at, task, class_id, input, priority, deadline_ms, submitted_by)

@@ -6,14 +6,14 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- Numbered before limits are looked for: sluice.tend_admission_v1 relies on it.
+  -- Numbered before limits are looked for: sluice.maintain_ledger_v1 relies on it.
   v_xact xid8 := pg_current_xact_id();
   v_line boolean;
   v_more boolean;
   v_ids  bigint[];
 begin
   perform sluice.check_submitter_v1();
-  v_line := sluice.leaves_line_v1(p_jobs);
+  v_line := sluice.leaves_audit_entry_v1(p_jobs);
   -- Where only some tasks have a limit, jobs of the others take the short way.
   select v_line or a.max_active is not null or a.max_per_owner is not null
          or a.limited and a.max_queued ?| array(select distinct g.task from jsonb_to_recordset(p_jobs) as g(task text))

@@ -26,7 +26,7 @@ begin
   else
     v_ids := array(select sluice.store_jobs_v1(p_jobs));
   end if;
-  if sluice.leaves_line_v1(p_jobs) then
+  if sluice.leaves_audit_entry_v1(p_jobs) then
     perform sluice.audit_submissions_v1(p_jobs, v_ids, v_attached);
   end if;
   if jsonb_path_exists(p_jobs, '$[*].resubmitOf') then

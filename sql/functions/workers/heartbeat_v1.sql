@@ -16,7 +16,7 @@ begin
          -- Who counts what it runs looks no further back: behind a transaction held open lie the entries of all that has ended.
          -- A claim under way is not seen yet, and has its time from before it is committed.
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.mark_v1(w.busy_since)
+                            (select c.started_at from sluice.claims c where c.worker_id = p_worker and c.seq >= sluice.microseconds_v1(w.busy_since)
                                 order by c.worker_id, c.seq limit 1))
    where w.id = p_worker and w.ended_at is null
   returning array(select h.lane from sluice.holdings h where h.worker_id = p_worker order by h.lane),

@@ -21,7 +21,7 @@ begin
   update sluice.workers w
      set seen_at = clock_timestamp(), blocked_since = null, blocking = '{}',
          busy_since = least(clock_timestamp() - interval '10 seconds',
-                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.mark_v1(w.busy_since)
+                            (select c.started_at from sluice.claims c where c.worker_id = w.id and c.seq >= sluice.microseconds_v1(w.busy_since)
                                 order by c.worker_id, c.seq limit 1))
     from own join placed on placed.id = own.id left join sluice.pools p on p.name = (select x.pool from sluice.workers x where x.id = own.id)
    where w.id = own.id

@@ -33,7 +33,7 @@ begin
   loop
     v_passed := v_row.started;
     if v_row.passes and v_passed < v_row.ended then
-      v_passed := v_passed + sluice.release_v1(v_row.parent, v_row.last, v_row.ended - v_passed);
+      v_passed := v_passed + sluice.start_waiting_children_v1(v_row.parent, v_row.last, v_row.ended - v_passed);
     end if;
     -- Who hears of the first one that can wait looks again after it is due, and finds the others with it.
     v_hint := v_hint or v_passed < v_row.ended

@@ -15,7 +15,7 @@ begin
             or (c.window_size > c.tokens or c.held) and c.started_at is not null and not c.ended)
   loop
     if v_row.closing is null and v_row.held then
-      v_ready := sluice.release_v1(v_row.job_id, -1, 1000) > 0;
+      v_ready := sluice.start_waiting_children_v1(v_row.job_id, -1, 1000) > 0;
       update sluice.composites c set held = exists (select 1 from sluice.queue k where k.parent_id = c.job_id and k.state = 'waiting')
        where c.job_id = v_row.job_id returning c.held into v_row.held;
       if v_row.held then
@@ -24,7 +24,7 @@ begin
       end if;
       has_woken := true;
     elsif v_row.closing is null then
-      update sluice.composites c set tokens = c.tokens + sluice.release_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
+      update sluice.composites c set tokens = c.tokens + sluice.start_waiting_children_v1(v_row.job_id, -1, v_row.free) where c.job_id = v_row.job_id;
       if exists (select 1 from sluice.composites c where c.job_id = v_row.job_id and c.tokens < c.window_size
                     and exists (select 1 from sluice.queue q where q.parent_id = c.job_id and q.state = 'waiting')) then
         -- Somebody has children locked that could start: again in a moment.

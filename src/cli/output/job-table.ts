@@ -1,5 +1,5 @@
-import type { Below } from '../../engine/views/below.ts'
 import type { ListedJob } from '../../engine/views/job-list.ts'
+import type { Below } from '../../engine/views/progress-below.ts'
 import type { JobStatus } from '../../model/job.ts'
 import { roughly } from './in-words.ts'
 import { isScheduled } from './job-line.ts'

@@ -2,12 +2,12 @@ import type { Queryable } from '../../db/database.ts'
 import { formatQuantity } from '../../model/amount.ts'
 import { formatDuration } from '../../model/duration.ts'
 import type { Settings } from '../../model/settings.ts'
-import { type ExaminedBudgets, examineBudgets } from '../../store/examine-budgets.ts'
 import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
+import { type BudgetState, readBudgetState } from '../../store/read-budget-state.ts'
 import { differs, notMade } from './differs.ts'
 import { type Finding, ok } from './finding.ts'
 
-type Device = ExaminedBudgets['devices'][number]
+type Device = BudgetState['devices'][number]
 
 /** Devices that are lost, overdrawn, limited or not measured, tasks whose jobs can never start, and where budgets differ from the config. */
 export async function checkBudgets({
@@ -17,7 +17,7 @@ export async function checkBudgets({
   db: Queryable
   settings: Settings | undefined
 }): Promise<Finding[]> {
-  const { devices, blind, impossible, undeclared } = await examineBudgets(db)
+  const { devices, blind, impossible, undeclared } = await readBudgetState(db)
   const budgets = await listBudgets(db)
   const findings = [
     ...(settings === undefined ? [] : differences(settings, budgets)),
@@ -87,7 +87,7 @@ function aboutLimit({ budget, key, bytes, total, limit }: Device): Finding[] {
 }
 
 /** Its machine had GPUs, so it is not taken for one that runs such jobs without bounds. */
-function aboutBlind({ host, budget, keys }: ExaminedBudgets['blind'][number]): Finding {
+function aboutBlind({ host, budget, keys }: BudgetState['blind'][number]): Finding {
   return {
     check: `budget ${budget}`,
     level: 'warning',

@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/database.ts'
-import { examineServer } from '../../store/examine-server.ts'
+import { readServerState } from '../../store/read-server-state.ts'
 import { type Finding, ok } from './finding.ts'
 
 /** A worker has 7 connections: 4 shared, and one each for cycles, heartbeat and hints. */
@@ -7,7 +7,7 @@ const PER_WORKER = 7
 
 /** Whether there is room for more processes. */
 export async function checkConnections({ db }: { db: Queryable }): Promise<Finding[]> {
-  const { connections, maxConnections } = await examineServer(db)
+  const { connections, maxConnections } = await readServerState(db)
   const free = maxConnections - connections
   const found = `${connections} of ${maxConnections} in use`
   if (free >= 2 * PER_WORKER) return [ok('connections', found)]

@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import { Ticks } from '../../model/cron.ts'
-import { examineServer } from '../../store/examine-server.ts'
 import { knownNames } from '../../store/known-names.ts'
+import { readServerState } from '../../store/read-server-state.ts'
 import { type ScheduleView, viewSchedules } from '../schedules/schedules.ts'
 import { type Finding, ok } from './finding.ts'
 
@@ -10,7 +10,7 @@ export async function checkSchedules({ db }: { db: Queryable }): Promise<Finding
   const schedules = await viewSchedules(db)
   if (schedules.length === 0) return [ok('schedules', 'there are none')]
   const known = await knownNames(db)
-  const now = (await examineServer(db)).now.getTime()
+  const now = (await readServerState(db)).now.getTime()
   const found = schedules.flatMap((schedule) => [
     ...unknownTarget(schedule, known),
     ...changed(schedule),

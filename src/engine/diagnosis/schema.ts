@@ -1,6 +1,6 @@
 import type { Database } from '../../db/database.ts'
 import { describeUnsupported, type MigrationState } from '../../db/schema-state.ts'
-import { examineIndexes } from '../../store/examine-indexes.ts'
+import { readIndexState } from '../../store/read-index-state.ts'
 import { type Finding, ok } from './finding.ts'
 import { type Drift, schemaDrift } from './schema-drift.ts'
 
@@ -50,7 +50,7 @@ async function compare(db: Database, applied: number): Promise<Finding[]> {
 }
 
 async function invalidIndexes(db: Database): Promise<Finding[]> {
-  const invalid = (await examineIndexes(db)).filter((index) => !index.valid)
+  const invalid = (await readIndexState(db)).filter((index) => !index.valid)
   return invalid.map(({ name }) =>
     drifted(
       'problem',

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
-import { examineServer, type ServerState } from '../../store/examine-server.ts'
+import { readServerState, type ServerState } from '../../store/read-server-state.ts'
 import { type Finding, ok } from './finding.ts'
 
 const OLDEST_VERSION = 150_000
@@ -9,7 +9,7 @@ const CLOCK_TOLERANCE_MS = 5_000
 
 /** Settings of the server that promises rest on. */
 export async function checkServer({ db, now }: { db: Queryable; now: number }): Promise<Finding[]> {
-  const server = await examineServer(db)
+  const server = await readServerState(db)
   return [
     server.versionNumber >= OLDEST_VERSION
       ? ok('server', `PostgreSQL ${server.version}`)

@@ -1,8 +1,8 @@
 import type { Queryable } from '../../db/database.ts'
 import { formatDuration } from '../../model/duration.ts'
 import { JOB_TABLES } from '../../model/job-tables.ts'
-import { examineIndexes, type IndexState } from '../../store/examine-indexes.ts'
-import { examineTables, type TableState } from '../../store/examine-tables.ts'
+import { type IndexState, readIndexState } from '../../store/read-index-state.ts'
+import { readTableState, type TableState } from '../../store/read-table-state.ts'
 import { type Finding, ok } from './finding.ts'
 
 /** Autovacuum of the jobs begins at 20,000 dead rows. At five times that it does not keep up. */
@@ -13,10 +13,10 @@ const LARGE_INDEX_BYTES = 64 * 1024 * 1024
 
 /** Dead rows, and indexes that are much larger than what they hold. */
 export async function checkTables({ db }: { db: Queryable }): Promise<Finding[]> {
-  const tables = await examineTables(db)
+  const tables = await readTableState(db)
   const found = [
     ...tables.flatMap((table) => deadRows(table)),
-    ...(await examineIndexes(db)).flatMap((index) => bloated(index)),
+    ...(await readIndexState(db)).flatMap((index) => bloated(index)),
   ]
   // The sizes of the tables that jobs are in are always shown.
   const jobs = JOB_TABLES.flatMap((name) => tables.filter((table) => table.name === name)).map(sizes)

@@ -1,9 +1,9 @@
 import { beforeEach, expect, test, vi } from 'vitest'
 import type { RawQueryable } from '../../db/database.ts'
 import type { ClaimedRow } from '../../model/claim.ts'
+import { Offer } from './claimable-classes.ts'
 import { Claiming } from './claiming.ts'
-import { Offer } from './offer.ts'
-import { SlotKeeper } from './slot-keeper.ts'
+import { IdleSlots } from './idle-slots.ts'
 
 const LANES = ['a', 'b']
 const CLASSES = LANES.map((lane, i) => ({
@@ -15,13 +15,13 @@ const ASKER = { workerId: '7', lanes: LANES, held: new Map() }
 const JOB = ['1', 1, 1, 0, 0, 0, '', null, null, null, '1', null, null, null, false, null] as ClaimedRow
 
 let claiming: Claiming
-let slots: SlotKeeper
+let slots: IdleSlots
 
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   const offer = new Offer({ tasks: ['task-a', 'task-b'], labels: {}, processTasks: new Set() })
   await offer.read({ run: async () => CLASSES as never })
-  slots = new SlotKeeper()
+  slots = new IdleSlots()
   slots.setLimited(LANES)
   const log = { debug() {}, info() {}, warn() {}, error() {} }
   claiming = new Claiming({ offer, slots, connection: {} as RawQueryable, log, hears: () => true })

@@ -5,12 +5,12 @@ import { HINT_INTERVAL_MS } from '../../model/limits.ts'
 import type { CycleArguments, CycleRows } from '../../store/run-cycle.ts'
 import type { Log } from '../log.ts'
 import { BudgetPlanner, type Drawn } from './budget-planner.ts'
+import type { Claimable, Offer } from './claimable-classes.ts'
 import { FillOrder, type Look } from './fill-order.ts'
+import type { IdleSlots } from './idle-slots.ts'
 import { LockedLanes } from './locked-lanes.ts'
-import type { Claimable, Offer } from './offer.ts'
 import { ahead, divideAhead } from './prefetch-bound.ts'
 import { ScanCursors } from './scan-cursors.ts'
-import type { SlotKeeper } from './slot-keeper.ts'
 
 /** The database has it as an integer. */
 const MAX_TURN = 1_000_000_000
@@ -76,7 +76,7 @@ export class Claiming {
   /** The next cycles take jobs only from lanes that pass. */
   mayServe: (lane: string) => boolean = () => true
   readonly #offer: Offer
-  readonly #slots: SlotKeeper
+  readonly #slots: IdleSlots
   readonly #hears: () => boolean
   readonly #cursors = new ScanCursors()
   readonly #locked: LockedLanes
@@ -97,7 +97,7 @@ export class Claiming {
 
   constructor(parts: {
     readonly offer: Offer
-    readonly slots: SlotKeeper
+    readonly slots: IdleSlots
     readonly connection: RawQueryable
     readonly log: Log
     /** Whether hints arrive. Where they do not, other workers find jobs by polling. */

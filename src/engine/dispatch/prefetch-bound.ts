@@ -1,5 +1,5 @@
 import type { Prefetch } from '../../model/assignment.ts'
-import type { Claimable } from './offer.ts'
+import type { Claimable } from './claimable-classes.ts'
 
 type Prefetchable = Pick<Claimable, 'id' | 'task' | 'lane' | 'prefetch'>
 type Ahead = Pick<Prefetch, 'ahead' | 'holds' | 'room'>

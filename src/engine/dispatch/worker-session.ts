@@ -15,9 +15,9 @@ import { type Resynced, resyncWorker } from '../../store/resync-worker.ts'
 import { type Begun, type CycleRows, endingsPerCycle, runCycle } from '../../store/run-cycle.ts'
 import type { Log } from '../log.ts'
 import { workerEnded } from '../operate/worker-control.ts'
+import { Offer, type Served } from './claimable-classes.ts'
 import { Claiming, type ClaimRequest, type Held } from './claiming.ts'
-import { Offer, type Served } from './offer.ts'
-import { SlotKeeper } from './slot-keeper.ts'
+import { IdleSlots } from './idle-slots.ts'
 
 /** A refusal is lifted by a resync. A fence that comes back at once is another server's that serves the same worker. */
 const TRIES = 3
@@ -66,7 +66,7 @@ export type SessionRequest = CycleRequest & Pick<ClaimRequest, 'lanes'>
  */
 export class WorkerSession {
   readonly offer: Offer
-  readonly slots = new SlotKeeper()
+  readonly slots = new IdleSlots()
   readonly claiming: Claiming
   readonly #options: SessionOptions
   readonly #held = new Map<string, Held>()

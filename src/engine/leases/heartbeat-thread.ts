@@ -2,8 +2,8 @@ import { workerData } from 'node:worker_threads'
 import { Connection } from '../../db/connection.ts'
 import { sqlState } from '../../db/sqlstate.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'
-import { type Beat, beat } from '../../store/beat.ts'
 import { handBack } from '../../store/hand-back.ts'
+import { beat, type HeartbeatReply } from '../../store/heartbeat.ts'
 import { keepBeating } from './beat-loop.ts'
 import type { DatabaseBeats, ThreadData } from './heartbeat.ts'
 import { watchAssigned } from './watch-assigned.ts'
@@ -32,7 +32,7 @@ let beatFor = workerId
 let last: Promise<unknown> = Promise.resolve()
 
 /** Fails within a heartbeat. A connection that is being opened is left to its own limit, and a later beat finds it open. */
-async function send(workerId: string, blocked: BlockedLoop | undefined): Promise<Beat | undefined> {
+async function send(workerId: string, blocked: BlockedLoop | undefined): Promise<HeartbeatReply | undefined> {
   beatFor = workerId
   let timer: NodeJS.Timeout | undefined
   let isLate = false

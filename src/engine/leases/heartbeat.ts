@@ -53,9 +53,9 @@ export type ToThread =
   | { readonly kind: 'worker'; readonly workerId: string }
   | { readonly kind: 'stop' }
 
-export interface HeartbeatEvents<Beat> {
+export interface HeartbeatEvents<Reply> {
   /** `null`: the worker has been declared dead. */
-  beat(workerId: string, beat: Beat | null): void
+  beat(workerId: string, beat: Reply | null): void
   /** No beat has got through for `silentMs`, and nothing at all came back for `unansweredMs`. */
   silent(silentMs: number, unansweredMs: number): void
 }
@@ -63,22 +63,22 @@ export interface HeartbeatEvents<Beat> {
 const TICK_MS = 100
 const WATCH_MS = 250
 
-export interface HeartbeatOptions<Beat> {
+export interface HeartbeatOptions<Reply> {
   readonly thread: BeatThread
   readonly workerId: string
   readonly heartbeatMs: number
   /** From before the worker was registered, by `process.hrtime.bigint()`: silence counts from here until a beat gets through. */
   readonly registeredAt: bigint
   readonly inlineTasks: readonly string[]
-  readonly events: HeartbeatEvents<Beat>
+  readonly events: HeartbeatEvents<Reply>
   readonly log: Log
 }
 
-/** Keeps a worker's leases alive from a thread of its own. `Beat` is what the thread's beats bring. */
-export class Heartbeat<Beat> {
+/** Keeps a worker's leases alive from a thread of its own. `Reply` is what the thread's beats bring. */
+export class Heartbeat<Reply> {
   readonly #counters: Int32Array
   readonly #index = new Map<string, number>()
-  readonly #options: HeartbeatOptions<Beat>
+  readonly #options: HeartbeatOptions<Reply>
   readonly #shared: SharedArrayBuffer
   readonly #goodAt = new BigInt64Array(new SharedArrayBuffer(8))
   readonly #tick: NodeJS.Timeout
@@ -91,7 +91,7 @@ export class Heartbeat<Beat> {
   /** When the last beat that the main loop has heard of was sent. */
   #heardAt: bigint
 
-  constructor(options: HeartbeatOptions<Beat>) {
+  constructor(options: HeartbeatOptions<Reply>) {
     this.#options = options
     this.#workerId = options.workerId
     this.#heardAt = options.registeredAt
@@ -186,7 +186,7 @@ export class Heartbeat<Beat> {
     switch (message.kind) {
       case 'beat':
         this.#heardAt = message.sent
-        events.beat(message.workerId, message.beat as Beat | null)
+        events.beat(message.workerId, message.beat as Reply | null)
         return
       case 'missed':
         if (message.error !== null && message.error !== this.#lastError) {

@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/database.ts'
-import { noteRecovery } from '../../store/note-recovery.ts'
+import { recordRecovery } from '../../store/record-recovery.ts'
 
 /**
  * Writes down that a worker goes on with jobs that are no longer its own: whatever it still writes about them is refused.
@@ -13,5 +13,5 @@ export async function noteLateWrites(
 ): Promise<void> {
   if (jobIds.length === 0) return
   const jobs = jobIds.length
-  await noteRecovery(db, { kind: 'late_write', worker, lane: null, jobs, jobIds, detail }).catch(() => {})
+  await recordRecovery(db, { kind: 'late_write', worker, lane: null, jobs, jobIds, detail }).catch(() => {})
 }

@@ -9,9 +9,9 @@ import {
   changeAdmission,
   type DeclaredAdmission,
 } from '../../store/change-admission.ts'
+import { maintainLedger } from '../../store/maintain-ledger.ts'
 import { type Admission, readAdmission } from '../../store/read-admission.ts'
 import { resetAdmission } from '../../store/reset-admission.ts'
-import { tendAdmission } from '../../store/tend-admission.ts'
 
 /** What an operator changes. `null` is a value: no limit. What is left out stays as it is. */
 export interface AdmissionChange extends Omit<AdmissionLimits, 'deadline'> {
@@ -65,7 +65,7 @@ export async function declareAdmission(
  */
 export async function settleAdmission(db: Queryable): Promise<void> {
   for (let tries = 0; tries < 3; tries++) {
-    if (await tendAdmission(db)) return
+    if (await maintainLedger(db)) return
   }
 }
 

@@ -10,7 +10,7 @@ import { TASK_FIELDS } from '../../model/task-fields.ts'
 import { approveJob } from '../../store/approve-job.ts'
 import { cancelJob } from '../../store/cancel-job.ts'
 import { deleteJob } from '../../store/delete-job.ts'
-import { findChoosers } from '../../store/find-choosers.ts'
+import { findInputAuthors } from '../../store/find-input-authors.ts'
 import { findJobs, type JobView } from '../../store/find-jobs.ts'
 import { findOwners } from '../../store/find-owners.ts'
 import { readLogs, type StoredLogLine } from '../../store/read-logs.ts'
@@ -64,7 +64,7 @@ export function cancelFacts(state: JobState, reason: string) {
 
 /** Whether somebody chose what a job runs with, other than by submitting it: as editor of its schedule, or with the input of a retry. */
 export async function isChosenBy(db: Queryable, id: string, name: string): Promise<boolean> {
-  return (await findChoosers(db, checkJobId(id))).includes(name)
+  return (await findInputAuthors(db, checkJobId(id))).includes(name)
 }
 
 export async function approve(db: Queryable, id: string, by: string): Promise<void> {

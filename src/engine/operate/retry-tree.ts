@@ -11,7 +11,7 @@ import { checkDeferred } from '../../store/check-deferred.ts'
 import { findActiveJob } from '../../store/find-active-job.ts'
 import { type EndedChild, loadEndedChildren } from '../../store/load-ended-children.ts'
 import { loadPath, loadPaths, type PathJob } from '../../store/load-path.ts'
-import { nameChooser } from '../../store/name-chooser.ts'
+import { recordInputAuthor } from '../../store/record-input-author.ts'
 import { type RetryCounts, retryTree } from '../../store/retry-tree.ts'
 import { toChild } from '../../workflow/advance/decide.ts'
 import {
@@ -92,7 +92,7 @@ export async function retry(
     const root = path.at(-1)!
     const done = await retryOnce(db, path, options)
     if (done !== undefined) {
-      if (options.input !== undefined) await nameChooser(db, root.id, by)
+      if (options.input !== undefined) await recordInputAuthor(db, root.id, by)
       return { root: root.id, name: root.task, ...done }
     }
     await delay(PAUSE_MS)

@@ -1,7 +1,7 @@
 import type { Database, Queryable } from '../../db/database.ts'
 import { transactWithRetries } from '../../db/with-retries.ts'
 import { SluiceError } from '../../errors.ts'
-import { keepAnswer, pruneAnswers, takeIdempotencyKey } from '../../store/keep-answer.ts'
+import { keepAnswer, pruneAnswers, takeIdempotencyKey } from '../../store/idempotency-keys.ts'
 
 /** How long a repeat gets the same answer. */
 export const KEEP_ANSWERS_SECONDS = 24 * 3600

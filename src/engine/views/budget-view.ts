@@ -5,7 +5,7 @@ import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
 import { type CopyOnDevice, listCopies } from '../../store/list-copies.ts'
 import { listDevices, type StoredDevice } from '../../store/list-devices.ts'
 import { listModels, type StoredModel } from '../../store/list-models.ts'
-import { type Ahead, lookAhead, type NextOnDevice, type QueueOutlook } from './look-ahead.ts'
+import { type Ahead, type NextOnDevice, type QueueOutlook, readBudgetOutlook } from './budget-outlook.ts'
 
 export interface BudgetView extends StoredBudget {
   /** Of a shared one: a single one with the key ''. */
@@ -72,7 +72,7 @@ async function readState(db: Queryable): Promise<BudgetsState> {
 export async function viewBudgets(db: Queryable): Promise<BudgetsView> {
   const { state, ahead } = await inSnapshot(db, async (tx) => {
     const state = await readState(tx)
-    return { state, ahead: await lookAhead(tx, state.queues, state) }
+    return { state, ahead: await readBudgetOutlook(tx, state.queues, state) }
   })
   return {
     budgets: state.budgets.map((budget) => withDevices(budget, state, ahead)),

@@ -3,8 +3,8 @@ import { SluiceError } from '../../errors.ts'
 import { checkWhole } from '../../model/argument.ts'
 import { JOB_STATES, type JobState, type JobStatus, statusOf } from '../../model/job.ts'
 import { checkJobId } from '../../model/job-id.ts'
+import { countByRange, type StretchRow } from '../../store/count-by-range.ts'
 import { loadBranch, loadBranchesFrom } from '../../store/load-branches.ts'
-import { loadStrip, type StretchRow } from '../../store/load-strip.ts'
 import { jobNotFound } from '../operate/job-control.ts'
 import { type GraphNode, toGraphNode } from './graph-view.ts'
 
@@ -51,7 +51,7 @@ export async function stripOf(db: Queryable, id: string, buckets: number): Promi
   }
   const total = job.total ?? 0
   const size = Math.max(1, Math.ceil(total / buckets))
-  const rows = total === 0 ? [] : await loadStrip(db, id, size)
+  const rows = total === 0 ? [] : await countByRange(db, id, size)
   const { window } = job
   return { total, window, inFlight: job.inFlight ?? 0, size, buckets: toBuckets(rows, total, size) }
 }

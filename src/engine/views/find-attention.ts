@@ -3,7 +3,7 @@ import { type Attention, needsAttention } from '../../model/attention.ts'
 import { findBlockingSessions } from '../../store/find-blocking-sessions.ts'
 import { findLaneLocks } from '../../store/find-lane-locks.ts'
 import { readSnapshot, type SystemSnapshot } from '../../store/read-snapshot.ts'
-import { foresee } from '../workflows/foresee.ts'
+import { findFanOutFailures } from '../workflows/fan-out-failure.ts'
 
 /** Of many fan-outs that will fail these are named. */
 const MOST_NAMED = 20
@@ -14,7 +14,7 @@ export async function findAttention(
 ): Promise<{ readonly moment: SystemSnapshot; readonly findings: Attention[] }> {
   const moment = await readSnapshot(db)
   const { failing } = moment.concerns
-  const why = await foresee(db, failing)
+  const why = await findFanOutFailures(db, failing)
   const doomed = failing
     .flatMap(({ id, root, step }) => (why.has(id) ? [{ id, root, step, why: why.get(id)! }] : []))
     .slice(0, MOST_NAMED)

@@ -4,7 +4,7 @@ import { checkJobId } from '../../model/job-id.ts'
 import { type Branch, loadBranch, loadBranches } from '../../store/load-branches.ts'
 import { bodyAt, type Step } from '../../workflow/graph.ts'
 import { jobNotFound } from '../operate/job-control.ts'
-import { foresee } from '../workflows/foresee.ts'
+import { findFanOutFailures } from '../workflows/fan-out-failure.ts'
 import { GraphCache } from '../workflows/graph-cache.ts'
 import { describeStep, type FanoutCounts } from './tree.ts'
 
@@ -66,7 +66,7 @@ export async function loadGraph(db: Queryable, id: string): Promise<GraphView> {
   const top = await loadBranch(db, checkJobId(id))
   if (top === undefined) throw jobNotFound(db, id)
   const children = top.kind === 'fanout' ? [] : await loadBranches(db, [top.id], MAX_STEPS)
-  const failing = await foresee(db, [top, ...children].filter(runs))
+  const failing = await findFanOutFailures(db, [top, ...children].filter(runs))
   const toNode = (branch: Branch) => toGraphNode(branch, failing.get(branch.id))
   const steps = await loadSteps(db, top, children, toNode)
   return { job: toNode(top), path: await loadAbove(db, top), steps }

@@ -24,7 +24,7 @@ import {
   listJobs as listPage,
 } from '../../store/find-jobs.ts'
 import { listFailures } from '../../store/list-failures.ts'
-import { type Below, withBelow } from './below.ts'
+import { type Below, withBelow } from './progress-below.ts'
 
 /** Which jobs are meant: those that match every field given. A moment is a `Date` or a text in ISO 8601. */
 export interface JobCriteria extends Omit<JobSearch, 'states' | 'again' | 'unstarted' | Moment> {

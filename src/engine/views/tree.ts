@@ -5,7 +5,7 @@ import { checkJobId } from '../../model/job-id.ts'
 import { type Fold, loadTreeChildren, loadTreeNodes, type TreeRow } from '../../store/load-tree-nodes.ts'
 import { bodyAt, type Step } from '../../workflow/graph.ts'
 import { jobNotFound } from '../operate/job-control.ts'
-import { foresee } from '../workflows/foresee.ts'
+import { findFanOutFailures } from '../workflows/fan-out-failure.ts'
 import { GraphCache } from '../workflows/graph-cache.ts'
 
 export interface TreeOptions {
@@ -126,7 +126,7 @@ async function tellFailing(db: Queryable, places: Places): Promise<void> {
       ? [{ id: draft.id, ...draft.counts, ...place }]
       : [],
   )
-  const failing = await foresee(db, running)
+  const failing = await findFanOutFailures(db, running)
   for (const [draft] of places) {
     const willFail = failing.get(draft.id)
     if (willFail !== undefined) draft.counts = { ...draft.counts!, willFail }

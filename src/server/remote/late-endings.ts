@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Queryable } from '../../db/database.ts'
 import { messageOf } from '../../errors.ts'
 import type { JobAttempt } from '../../model/assignment.ts'
-import { noteLateEndings } from '../../store/note-late-endings.ts'
+import { recordLateEndings } from '../../store/record-late-endings.ts'
 
 /** Attempts that are remembered, so that the same refusal is told once however often it is sent. */
 const REMEMBERED = 10_000
@@ -28,7 +28,7 @@ export class LateEndings {
     if (fresh.length === 0) return
     const who = { worker: worker.name, workerId: worker.id }
     try {
-      const jobs = await noteLateEndings(this.#db, worker, fresh, detail)
+      const jobs = await recordLateEndings(this.#db, worker, fresh, detail)
       if (jobs.length > 0)
         this.#log.warn({ ...who, jobs: jobs.slice(0, 20), refused: jobs.length, why: detail }, REFUSED)
     } catch (error) {

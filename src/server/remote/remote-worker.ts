@@ -4,9 +4,9 @@ import type { Log } from '../../engine/log.ts'
 import type { CycleAnswer, JobAttempt } from '../../model/assignment.ts'
 import { RETURN_IDLE_SLOTS_AFTER_MS } from '../../model/limits.ts'
 import { allows, checkLaneScope } from '../../model/run-scope.ts'
-import type { Beat } from '../../store/beat.ts'
+import type { DoneJobs } from '../../store/add-jobs-done.ts'
+import type { HeartbeatReply } from '../../store/heartbeat.ts'
 import type { StoredWorker } from '../../store/load-workers.ts'
-import type { DoneJobs } from '../../store/note-done.ts'
 import type { Resynced } from '../../store/resync-worker.ts'
 import { IdlePoll, type IdleWorker, namedBy, type RemoteCycle, saysNothing } from './idle-poll.ts'
 import type { IdlePolls } from './idle-polls.ts'
@@ -219,7 +219,7 @@ export class RemoteWorker implements IdleWorker {
   }
 
   /** What a heartbeat tells of leases and of what there is to serve. */
-  noteBeat(beat: Beat): void {
+  noteBeat(beat: HeartbeatReply): void {
     this.usedAt = performance.now()
     this.draining = beat.draining
     this.session.claiming.order.notePeers(beat.peers, beat.ahead)

@@ -18,12 +18,12 @@ import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { checkWorkerScope } from '../../model/run-scope.ts'
 import type { TaskRecord } from '../../model/task-record.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
-import { type Beat, beat, beatTogether } from '../../store/beat.ts'
+import { addJobsDone, type DoneJobs } from '../../store/add-jobs-done.ts'
 import { handBack } from '../../store/hand-back.ts'
+import { beat, type HeartbeatReply, sendHeartbeats } from '../../store/heartbeat.ts'
 import { loadOrders } from '../../store/load-orders.ts'
 import { loadStale } from '../../store/load-stale.ts'
 import type { StoredWorker } from '../../store/load-workers.ts'
-import { type DoneJobs, noteDone } from '../../store/note-done.ts'
 import { reportDevices } from '../../store/report-devices.ts'
 import { type Resynced, resyncWorkers } from '../../store/resync-worker.ts'
 import { shareProcesses } from '../../store/share-processes.ts'
@@ -81,7 +81,7 @@ export class RemoteWorkers {
   readonly #workers = new Map<string, Promise<RemoteWorker>>()
   readonly #registrations: Batcher<Registration, RegisteredWorker>
   readonly #loads: Batcher<string, StoredWorker | undefined>
-  readonly #leases: Batcher<string, Beat | undefined>
+  readonly #leases: Batcher<string, HeartbeatReply | undefined>
   readonly #done: Batcher<DoneJobs, undefined>
   /** Reads of what many workers have in common: the classes that they can serve. */
   readonly #reads: Batcher<{ readonly statement: Statement; readonly values: readonly unknown[] }, Row[]>
@@ -122,14 +122,14 @@ export class RemoteWorkers {
       ...STORM,
       atOnce: BEATS_AT_ONCE,
       answer: async (ids) => {
-        const beats = await beatTogether(this.#beats, ids)
+        const beats = await sendHeartbeats(this.#beats, ids)
         return ids.map((id) => beats.get(id))
       },
     })
     this.#done = new Batcher({
       ...STORM,
       answer: async (done) => {
-        await noteDone(calls, done)
+        await addJobsDone(calls, done)
         return done.map(() => undefined)
       },
     })

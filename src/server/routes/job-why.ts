@@ -1,6 +1,6 @@
 import { WhyBody } from '../../api/job-why.ts'
 import { JobParams } from '../../api/jobs.ts'
-import { explain } from '../../engine/views/explain.ts'
+import { explain } from '../../engine/views/why.ts'
 import { orNull } from '../bodies/job-bodies.ts'
 import { ownerSeen, visibleJob } from '../callers/visible-job.ts'
 import { LARGE_SHARE } from '../limits/caller-shares.ts'

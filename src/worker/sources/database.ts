@@ -16,9 +16,9 @@ import { type Assignment, type CycleAnswer, firstDue } from '../../model/assignm
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import { CYCLE_TIMEOUT_MS, RETURN_IDLE_SLOTS_AFTER_MS } from '../../model/limits.ts'
 import type { WorkerIdentity } from '../../model/worker-identity.ts'
-import type { Beat } from '../../store/beat.ts'
+import { addJobsDone } from '../../store/add-jobs-done.ts'
 import { endWorker } from '../../store/end-worker.ts'
-import { noteDone } from '../../store/note-done.ts'
+import type { HeartbeatReply } from '../../store/heartbeat.ts'
 import { registerWorker } from '../../store/register-worker.ts'
 import { reportDevices } from '../../store/report-devices.ts'
 import { shareProcesses } from '../../store/share-processes.ts'
@@ -52,7 +52,7 @@ export class DatabaseSource implements JobSource {
   readonly #recorder: Recorder
   readonly #store: AttemptStore
   readonly assignedCells = new AssignedCells()
-  #heartbeat: Heartbeat<Beat> | undefined
+  #heartbeat: Heartbeat<HeartbeatReply> | undefined
   #unsubscribe: (() => void) | undefined
   #offer: string | undefined
   /** When it is about to follow a hint. */
@@ -294,7 +294,7 @@ export class DatabaseSource implements JobSource {
     else this.#waking = setTimeout(wake, ms)
   }
 
-  #noteBeat(beat: Beat | null, events: SourceEvents): void {
+  #noteBeat(beat: HeartbeatReply | null, events: SourceEvents): void {
     if (beat === null) {
       events.beat(null)
       return
@@ -316,7 +316,7 @@ export class DatabaseSource implements JobSource {
     const jobs = this.#session.takeDone()
     if (jobs === 0) return
     try {
-      await noteDone(db, [{ workerId, jobs }])
+      await addJobsDone(db, [{ workerId, jobs }])
     } catch (error) {
       this.#session.giveBackDone(jobs)
       log.warn({ error: messageOf(error) }, 'could not note what this worker has done')
@@ -333,7 +333,7 @@ export class DatabaseSource implements JobSource {
   }
 
   /** A hint makes the heartbeat tell that it has to stop. */
-  async #leaveIfDue(beat: Beat): Promise<void> {
+  async #leaveIfDue(beat: HeartbeatReply): Promise<void> {
     try {
       const why = await leaveIfDue(this.#options.db, this.#session.workerId, beat, this.#session.idleMs)
       if (why !== undefined) this.#options.log.info({ why }, 'this worker leaves its pool')

@@ -23,7 +23,7 @@ export async function plantAssigned(
   start = 0,
 ): Promise<void> {
   await sql(
-    `select sluice.start_jobs_v1($1, clock_timestamp(), sluice.mark_v1(clock_timestamp()),
+    `select sluice.start_jobs_v1($1, clock_timestamp(), sluice.microseconds_v1(clock_timestamp()),
               array(select q.ctid from sluice.queue q where q.id = any ($2::bigint[]) order by q.id for update), p_start => $3)`,
     [worker, ids, start],
   )
@@ -39,7 +39,7 @@ export async function plantStarts(sql: Sql, worker: string, ids: readonly string
 
 /** Takes back what is assigned to a worker. */
 export async function plantRecall(sql: Sql, worker: string): Promise<void> {
-  await sql(`select sluice.recall_v1($1, '[]')`, [worker])
+  await sql(`select sluice.recall_assigned_v1($1, '[]')`, [worker])
 }
 
 /** The server comes back from a crash, and has forgotten the claims of a worker: their jobs are in line as they were before. */

@@ -68,7 +68,7 @@ export async function lockComposite(client: Client, id: string): Promise<void> {
 /** Does what the duty `promote` does, within two seconds. Gives how many jobs it promoted. */
 export async function promoteDue(sql: Sql): Promise<number> {
   await sql(`set statement_timeout = '2s'`)
-  const [row] = await sql<{ promoted: number }>('select promoted from sluice.promote_v1(10)')
+  const [row] = await sql<{ promoted: number }>('select promoted from sluice.promote_due_v1(10)')
   await sql('reset statement_timeout')
   return row!.promoted
 }

@@ -3,7 +3,7 @@ import type { Sql } from '../database.ts'
 
 /** One batch of the duty that moves waiting jobs to the lane of their task. Answers how many it moved. */
 export async function moveOneBatch(sql: Sql, limit: number): Promise<number> {
-  const rows = await sql<{ moved: number }>('select moved from sluice.follow_tasks_v1($1)', [limit])
+  const rows = await sql<{ moved: number }>('select moved from sluice.move_jobs_with_tasks_v1($1)', [limit])
   return rows[0]!.moved
 }
 

@@ -7,7 +7,7 @@ export async function reportJobsEnded(
   { at, jobs, totalMs, learning }: { at: number; jobs: number; totalMs: number; learning: number },
 ): Promise<void> {
   await sql(
-    `select sluice.note_models_v1(0, timestamptz '2026-01-01 00:00:00Z' + make_interval(secs => $1), $2)`,
+    `select sluice.record_models_v1(0, timestamptz '2026-01-01 00:00:00Z' + make_interval(secs => $1), $2)`,
     [at, JSON.stringify({ ran: [{ model, jobs, totalMs }], learning })],
   )
 }

@@ -31,7 +31,7 @@ end $$;
 create or replace function planting.put_claim(j sluice.jobs, p_keyed boolean) returns void language sql as $$
   insert into sluice.claims (worker_id, seq, class_id, started_at, ids, ready_ats, deadlines, attempts, failures, losses, parents, idxs, keyed, errors,
                              cancels)
-  select j.worker_id, greatest(sluice.mark_v1(j.started_at), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = j.worker_id)), j.class_id,
+  select j.worker_id, greatest(sluice.microseconds_v1(j.started_at), (select max(c.seq) + 1 from sluice.claims c where c.worker_id = j.worker_id)), j.class_id,
          j.started_at, array[j.id], array[j.ready_at], case when j.deadline_at is not null then array[j.deadline_at] end,
          case when j.attempt <> 1 then array[j.attempt] end, case when j.failures <> 0 then array[j.failures] end,
          case when j.losses <> 0 then array[j.losses] end, case when j.parent_id is not null then array[j.parent_id] end,

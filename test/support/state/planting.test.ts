@@ -98,7 +98,7 @@ describe('a running job', () => {
     await start(second)
     expect(await claims()).toMatchObject([{ ids: [first] }, { ids: [second] }])
     const [row] = await database.sql(
-      `select min(seq) = sluice.mark_v1('2026-01-01') as own, max(seq) - min(seq) as next from sluice.claims`,
+      `select min(seq) = sluice.microseconds_v1('2026-01-01') as own, max(seq) - min(seq) as next from sluice.claims`,
     )
     expect(row).toEqual({ own: true, next: '1' })
   })

@@ -1,8 +1,0 @@
-import { type Queryable, statement } from '../db/database.ts'
-
-const NAME = statement('name_chooser', `select sluice.name_chooser_v1($1, $2, '')`)
-
-/** Keeps with the root of a tree that somebody chose an input in it: they approve nothing of it. */
-export async function nameChooser(db: Queryable, root: string, by: string): Promise<void> {
-  await db.run(NAME, [root, by])
-}
