@@ -22,6 +22,14 @@ const KEYS = {
       ['fleet.pools.NAME', '', 'a map'],
     ],
   },
+  admission: {
+    prefix: 'admission',
+    above: [['admission', '', 'a map']],
+    below: [
+      ['admission.maxQueued', '', 'a map of task names'],
+      ['admission.maxQueued.NAME', 'none', '>= 1, or none'],
+    ],
+  },
   lanes: {
     prefix: 'lanes.NAME',
     above: [
@@ -32,11 +40,17 @@ const KEYS = {
   },
 }
 
-/** Keys that have no bullet of their own: the text above says what they are. */
-const WITHOUT_BULLET = { budgets: ['capacity'] }
+/** Fields that are no keys of the config file: a capacity is the budget itself, and the deadline is a setting. */
+const NO_KEY = { budgets: ['capacity'], admission: ['deadline'] }
 
 /** Options beside those of fields. */
 const MORE_OPTIONS = {
+  admission: [
+    row(
+      '`--max-queued TASK=NUMBER`',
+      'the most root jobs of a task that wait for approval, a retry or capacity, or `none`; may be repeated',
+    ),
+  ],
   budgets: [
     row(
       '`--limit DEVICE=AMOUNT`',
@@ -51,19 +65,18 @@ const WRITE = {
     '| key | default | bound |',
     '|---|---|---|',
     ...KEYS[thing].above.map(([key, ...rest]) => row(`\`${key}\``, ...rest)),
-    ...entries(fields).map(([name, field]) =>
+    ...keysOf(thing, fields).map(([name, field]) =>
       row(`\`${KEYS[thing].prefix}.${name}\``, defaultOf(field), field.bound),
     ),
+    ...(KEYS[thing].below ?? []).map(([key, ...rest]) => row(`\`${key}\``, ...rest)),
   ],
   /** What each field means. */
   fields: (thing, fields) =>
-    entries(fields)
-      .filter(([name]) => !WITHOUT_BULLET[thing]?.includes(name))
-      .flatMap(([name, field]) =>
-        wrap(
-          `- \`${name}\`${boundsOf(thing, field)}: ${lowerFirst(field.text)}.${field.more === undefined ? '' : ` ${field.more}`}`,
-        ),
+    keysOf(thing, fields).flatMap(([name, field]) =>
+      wrap(
+        `- \`${name}\`${boundsOf(thing, field)}: ${lowerFirst(field.text)}.${field.more === undefined ? '' : ` ${field.more}`}`,
       ),
+    ),
   /** The options of the command that changes it. */
   options: (thing, fields) => [
     '| option | |',
@@ -89,6 +102,10 @@ export const PAGES = ['configuration', 'cli'].map((name) => join(root, 'docs/ref
 
 function entries(fields) {
   return Object.entries(fields)
+}
+
+function keysOf(thing, fields) {
+  return entries(fields).filter(([name]) => !NO_KEY[thing]?.includes(name))
 }
 
 function row(...cells) {

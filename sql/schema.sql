@@ -1308,8 +1308,8 @@ AS $function$
       from listed g join sluice.job_data d on d.id = g.id left join sluice.outcomes o on o.id = g.id left join sluice.queue q on q.id = g.id
      where o.id is null and (q.id is null or q.state <> 'scheduled' or q.started_at is not null)
   )
-  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
-         array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
+  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, array_replace(a.operator_set, 'deadlineMs', 'deadline'),
+         array(select replace(f, 'deadlineMs', 'deadline') from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
          case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
            case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,
@@ -1963,54 +1963,40 @@ CREATE OR REPLACE FUNCTION sluice.change_admission_v1(p_given jsonb, p_by text, 
  LANGUAGE plpgsql
 AS $function$
 declare
-  v_old   sluice.admission;
-  v_given jsonb := p_given - 'implied';   -- what of it is taken
+  v_old     sluice.admission;
+  v_new     sluice.admission;
+  v_given   jsonb := sluice.flat_limits_v1(p_given - 'implied');
   v_implied boolean := coalesce((p_given ->> 'implied')::boolean, false);
-  v_queue jsonb;
-  v_plain text[] := '{maxActive,maxScheduled,maxPerOwner,deadline}';   -- fields that are one value
-  v_kept  jsonb;                          -- tasks whose depths come with their uses
+  v_tasks   text[];
+  v_was     jsonb;   -- tasks whose depths come with their uses
+  v_kept    jsonb;
+  v_before  jsonb;
+  v_row     jsonb;
 begin
   select * into v_old from sluice.admission for no key update;
-  p_given := v_given;
   if p_default then
-    -- Of depths only those of tasks that nobody has spoken of.
-    v_queue := coalesce(p_given -> 'maxQueued', '{}') - array(select jsonb_object_keys(coalesce(v_old.declared -> 'maxQueued', '{}')))
-               - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
-    v_given := (v_given - 'maxQueued' - array(select jsonb_object_keys(v_old.declared))) - v_old.operator_set
-               || case when v_queue = '{}' then '{}' else jsonb_build_object('maxQueued', v_queue) end;
-    p_given := v_given;
-  elsif not p_operator then
-    v_given := v_given - v_old.operator_set;
+    v_given := v_given - array(select jsonb_object_keys(v_old.declared)) - v_old.operator_set;
   end if;
-  v_queue := coalesce(v_given -> 'maxQueued', '{}');
-  if not p_operator then
-    v_queue := v_queue - array(select substr(f, 11) from unnest(v_old.operator_set) f where f like 'maxQueued.%');
+  v_tasks := array(select substr(k, 11) from jsonb_object_keys(v_given) k where k like 'maxQueued.%');
+  v_was := coalesce(v_old.declared -> 'implied', '{}');
+  v_kept := case when p_operator then v_was else v_was - v_tasks || (
+    select coalesce(jsonb_object_agg(t, true), '{}') from unnest(v_tasks) t
+     where v_implied and (v_was ? t or not v_old.declared ? ('maxQueued.' || t))) end;
+  v_before := (to_jsonb(v_old) - 'max_queued')
+              || (select coalesce(jsonb_object_agg('maxQueued.' || t, v_old.max_queued -> t), '{}')
+                    from (select unnest(v_tasks) union select jsonb_object_keys(v_old.max_queued)) k(t));
+  v_row := sluice.overlay_v1(v_before, v_given, p_by, p_operator);
+  if v_row <> v_before or v_kept <> v_was then
+    if not p_operator then
+      v_row := jsonb_set(v_row, '{declared,implied}', v_kept);
+    end if;
+    v_new := jsonb_populate_record(v_old, v_row || jsonb_build_object('max_queued', (
+      select coalesce(jsonb_object_agg(substr(f.key, 11), f.value) filter (where f.value <> 'null'), '{}')
+        from jsonb_each(v_row) f where f.key like 'maxQueued.%')));
+    v_new.default_set := array(select f from unnest(v_old.default_set) f where p_operator or not v_given ? f
+                               union select f from jsonb_object_keys(v_given) f where p_default and f not like 'maxQueued.%' order by 1);
+    perform sluice.write_row_v1('sluice.admission', to_jsonb(v_old), to_jsonb(v_new), 'one');
   end if;
-  v_kept := coalesce(v_old.declared -> 'implied', '{}');
-  select v_kept - array_agg(k.task) || coalesce(jsonb_object_agg(k.task, true) filter (
-           where v_implied and (v_kept ? k.task or not coalesce(v_old.declared -> 'maxQueued' ? k.task, false))), '{}')
-    into v_kept from jsonb_object_keys(p_given -> 'maxQueued') k(task) having count(*) > 0;
-  v_kept := coalesce(v_kept, v_old.declared -> 'implied', '{}');
-  update sluice.admission a
-     set max_active = case when v_given ? 'maxActive' then (v_given ->> 'maxActive')::integer else a.max_active end,
-         max_scheduled = case when v_given ? 'maxScheduled' then coalesce((v_given ->> 'maxScheduled')::integer, 0) else a.max_scheduled end,
-         max_per_owner = case when v_given ? 'maxPerOwner' then (v_given ->> 'maxPerOwner')::integer else a.max_per_owner end,
-         max_queued = jsonb_strip_nulls(a.max_queued || v_queue),
-         deadline_ms = case when v_given ? 'deadline' then (v_given ->> 'deadline')::bigint else a.deadline_ms end,
-         default_set = array(select f from unnest(a.default_set) f where p_operator or not p_given ? f
-                             union select f from jsonb_object_keys(v_given) f where p_default and f = any (v_plain) order by 1),
-         operator_set = case when not p_operator then a.operator_set else array(
-           select distinct f from unnest(a.operator_set || array(select f from unnest(v_plain) f where p_given ? f)
-                                         || array(select 'maxQueued.' || jsonb_object_keys(v_queue))) f order by f) end,
-         declared = case when p_operator then a.declared else a.declared || p_given || jsonb_build_object('implied', v_kept)
-           || case when p_given ? 'maxQueued' then jsonb_build_object('maxQueued', coalesce(a.declared -> 'maxQueued', '{}')
-                                                                      || (p_given -> 'maxQueued')) else '{}' end end,
-         updated_at = clock_timestamp(), updated_by = p_by
-   where p_operator or not a.declared @> p_given or (v_given ? 'maxActive' and a.max_active is distinct from (v_given ->> 'maxActive')::integer)
-      or (v_given ? 'maxScheduled' and a.max_scheduled is distinct from coalesce((v_given ->> 'maxScheduled')::integer, 0))
-      or (v_given ? 'maxPerOwner' and a.max_per_owner is distinct from (v_given ->> 'maxPerOwner')::integer)
-      or (v_given ? 'deadline' and a.deadline_ms is distinct from (v_given ->> 'deadline')::bigint)
-      or not a.max_queued @> jsonb_strip_nulls(v_queue) or v_kept <> coalesce(v_old.declared -> 'implied', '{}');
   -- What was not charged so far is not in the ledger.
   update sluice.admission a set complete = false, settles_at = null
    where not a.limited or a.max_active is not null and v_old.max_active is null
@@ -2733,7 +2719,7 @@ CREATE OR REPLACE FUNCTION sluice.columns_v1(p_fields jsonb)
  RETURNS jsonb
  LANGUAGE sql
  IMMUTABLE
-RETURN (SELECT COALESCE(jsonb_object_agg(lower(regexp_replace(f.key, '([A-Z])'::text, '_\1'::text, 'g'::text)), f.value), '{}'::jsonb) AS "coalesce" FROM jsonb_each(columns_v1.p_fields) f(key, value));
+RETURN (SELECT COALESCE(jsonb_object_agg(CASE WHEN (f.key ~~ '%.%'::text) THEN f.key ELSE lower(regexp_replace(f.key, '([A-Z])'::text, '_\1'::text, 'g'::text)) END, f.value), '{}'::jsonb) AS "coalesce" FROM jsonb_each(columns_v1.p_fields) f(key, value));
 
 --- function sluice.concerns_v1()
 CREATE OR REPLACE FUNCTION sluice.concerns_v1()
@@ -3926,6 +3912,13 @@ begin
   select r.schedule, r.tick_at, r.job_id, r.attached, r.skipped, r.reason, o.before + (r.skipped is not distinct from 'overlap')::integer
     from recorded r join unnest(v_names, v_overlapped) o(name, before) on o.name = r.schedule;
 end $function$;
+
+--- function sluice.flat_limits_v1(p_limits jsonb)
+CREATE OR REPLACE FUNCTION sluice.flat_limits_v1(p_limits jsonb)
+ RETURNS jsonb
+ LANGUAGE sql
+ IMMUTABLE
+RETURN (((p_limits - 'maxQueued'::text) || CASE WHEN ((p_limits -> 'maxScheduled'::text) = 'null'::jsonb) THEN '{"maxScheduled": 0}'::jsonb ELSE '{}'::jsonb END) || (SELECT COALESCE(jsonb_object_agg(('maxQueued.'::text || q.key), q.value), '{}'::jsonb) AS "coalesce" FROM jsonb_each(COALESCE((flat_limits_v1.p_limits -> 'maxQueued'::text), '{}'::jsonb)) q(key, value)));
 
 --- function sluice.follow_clock_v1()
 CREATE OR REPLACE FUNCTION sluice.follow_clock_v1()
@@ -7183,7 +7176,7 @@ begin
      set operator_set = '{}', max_queued = '{}', max_scheduled = null, complete = a.complete and a.scheduled_limit is not null,
          settles_at = case when a.scheduled_limit is not null then a.settles_at end
   returning a.declared, a.default_set into v_declared, v_default;
-  perform sluice.change_admission_v1('{"maxActive": null, "maxPerOwner": null, "deadline": null}' || v_declared - 'implied', p_by, false);
+  perform sluice.change_admission_v1('{"maxActive": null, "maxPerOwner": null, "deadlineMs": null}' || v_declared - 'implied', p_by, false);
   update sluice.admission a set declared = a.declared || jsonb_build_object('implied', coalesce(v_declared -> 'implied', '{}')),
                                 default_set = v_default;
 end $function$;
@@ -7764,7 +7757,7 @@ begin
   if v_gone <> '{}' then
     perform sluice.change_admission_v1(jsonb_build_object('maxQueued', (select jsonb_object_agg(g, null) from unnest(v_gone) g)), 'sluice', false);
     -- As if nobody had said anything.
-    update sluice.admission a set declared = a.declared || jsonb_build_object('maxQueued', (a.declared -> 'maxQueued') - v_gone);
+    update sluice.admission a set declared = a.declared - array(select 'maxQueued.' || g from unnest(v_gone) g);
   end if;
 end $function$;
 
@@ -9185,8 +9178,8 @@ AS $function$
                      from sluice.running j join sluice.classes c on c.id = j.class_id where j.worker_id = w.id and c.task = any (w.blocking)) r))
 $function$;
 
---- function sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb)
-CREATE OR REPLACE FUNCTION sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb)
+--- function sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb, p_key text)
+CREATE OR REPLACE FUNCTION sluice.write_row_v1(p_table regclass, p_old jsonb, p_new jsonb, p_key text DEFAULT 'name'::text)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
@@ -9194,8 +9187,8 @@ declare
   v_columns text := (select string_agg(quote_ident(n.key), ', ') from jsonb_each(p_new) n where n.value is distinct from p_old -> n.key);
 begin
   if v_columns is not null then
-    execute format('update %1$s t set (%2$s) = (select %2$s from jsonb_populate_record(t, $1)) where t.name = $2', p_table, v_columns)
-      using p_new, p_new ->> 'name';
+    execute format('update %1$s t set (%2$s) = (select %2$s from jsonb_populate_record(t, $1)) where t.%3$I::text = $2', p_table, v_columns, p_key)
+      using p_new, p_new ->> p_key;
   end if;
 end $function$;
 

@@ -33,7 +33,7 @@ create table sluice.admission (
   complete     boolean not null default false,           -- the ledger lists every active job that has to be in it
   settles_at   xid8,                                     -- once all older transactions have ended, it can be completed
   operator_set text[] not null default '{}',
-              -- 'maxActive', 'maxScheduled', 'maxPerOwner', 'deadline', 'maxQueued.TASK': files and code leave them alone
+              -- 'maxActive', 'maxScheduled', 'maxPerOwner', 'deadlineMs', 'maxQueued.TASK': files and code leave them alone
   default_set  text[] not null default '{}',             -- what the first start of a server declared as defaults
   declared     jsonb not null default '{}',              -- what files and code say; a reset goes back to it
   updated_at   timestamptz not null default clock_timestamp(),

@@ -1,40 +1,18 @@
 import { type Static, Type } from 'typebox'
-import { Duration, Name, NumberOrNull, WholeOrNull } from './scalars.ts'
+import { ADMISSION_CHANGES, MAX_QUEUED } from '../model/fields/admission.ts'
+import { writtenSchema } from '../model/fields/field.ts'
+import { storedProperties, writtenProperties } from './fields.ts'
+import { Name, WholeOrNull } from './scalars.ts'
 
 const STRICT = { additionalProperties: false } as const
-
-const Limit = Type.Unsafe<number | null>({
-  type: ['integer', 'null'],
-  minimum: 1,
-  maximum: 2_147_483_647,
-  description: 'null: no limit',
-})
 
 const Numbers = Type.Record(Type.String(), Type.Integer())
 
 export const AdmissionBody = Type.Object({
-  maxActive: Type.Unsafe<number | null>({
-    type: ['integer', 'null'],
-    description: 'Root jobs that may be active at once; past it, submissions get 429. null: no ceiling',
-  }),
-  maxScheduled: Type.Unsafe<number | null>({
-    type: ['integer', 'null'],
-    description:
-      'Root jobs whose first start may lie in the future; past it, submissions with such a runAt get 429. null: no limit',
-  }),
-  maxPerOwner: Type.Unsafe<number | null>({
-    type: ['integer', 'null'],
-    description:
-      'Root jobs of one owner that may not have ended, those for later included; past it, their submissions get 429. null: no limit',
-  }),
+  ...storedProperties(ADMISSION_CHANGES),
   maxQueued: Type.Unsafe<Record<string, number>>({
     ...Numbers,
     description: 'Root jobs that may wait, by task',
-  }),
-  deadlineMs: Type.Unsafe<number | null>({
-    ...NumberOrNull,
-    description:
-      'How long jobs may wait for their start whose submission and task say nothing about it; null: for ever',
   }),
   active: Type.Unsafe<number | null>({
     ...WholeOrNull,
@@ -68,17 +46,9 @@ export type AdmissionBody = Static<typeof AdmissionBody>
 
 export const AdmissionChangeBody = Type.Object(
   {
-    maxActive: Type.Optional(Limit),
-    maxScheduled: Type.Optional(Limit),
-    maxPerOwner: Type.Optional(Limit),
-    maxQueued: Type.Optional(Type.Record(Name, Limit, STRICT)),
-    deadline: Type.Optional(
-      Type.Unsafe<string | number | null>({
-        ...Duration,
-        type: ['string', 'number', 'null'],
-        description:
-          'How long jobs may wait for their start whose submission and task say nothing about it; "none" or null: for ever',
-      }),
+    ...writtenProperties(ADMISSION_CHANGES),
+    maxQueued: Type.Optional(
+      Type.Record(Name, Type.Unsafe<number | 'none' | null>(writtenSchema(MAX_QUEUED)), STRICT),
     ),
   },
   { ...STRICT, minProperties: 1 },

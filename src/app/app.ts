@@ -1,5 +1,4 @@
 import type { Queryable } from '../db/database.ts'
-import type { AdmissionChange } from '../engine/operate/admission.ts'
 import { getAdmission, settleAdmission } from '../engine/operate/admission.ts'
 import type { OperatorBudget, OperatorBudgetChange } from '../engine/operate/budget-control.ts'
 import { actInBulk, type BulkAction } from '../engine/operate/bulk-actions.ts'
@@ -22,6 +21,7 @@ import { loadTree, type TreeNode, type TreeOptions } from '../engine/views/tree.
 import { type Explanation, explain } from '../engine/views/why.ts'
 import { SluiceError } from '../errors.ts'
 import { checkFlag, checkOptions, checkText, checkWhole, invalidArgument } from '../model/argument.ts'
+import type { AdmissionChange } from '../model/fields/admission.ts'
 import type { LaneSource } from '../model/fields/lane.ts'
 import type { Labels } from '../model/fields/pool.ts'
 import type { JobState } from '../model/job.ts'

@@ -1,11 +1,11 @@
 import type { Database } from '../db/database.ts'
 import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
-import type { AdmissionChange } from '../engine/operate/admission.ts'
 import type { OperatorBudget, OperatorBudgetChange } from '../engine/operate/budget-control.ts'
 import type { TaskPlace } from '../engine/operate/lane-control.ts'
 import * as acts from '../engine/operate/operator-acts.ts'
 import type { PoolNumbers } from '../engine/operate/pool-control.ts'
+import type { AdmissionChange } from '../model/fields/admission.ts'
 import type { LaneSource } from '../model/fields/lane.ts'
 import type { Lane } from '../store/list-lanes.ts'
 

@@ -1,4 +1,4 @@
-import { ADMISSION_FIELDS } from '../model/admission.ts'
+import { ADMISSION_FIELDS, MAX_QUEUED } from '../model/fields/admission.ts'
 import { LANE_FIELDS } from '../model/fields/lane.ts'
 import { orNone } from '../model/setting-value.ts'
 import { SETTINGS } from '../model/settings.ts'
@@ -111,14 +111,9 @@ export interface TaskConfig extends CheckedFields<typeof TASK> {}
 const task: Shape<TaskInput | null, TaskConfig> = object(TASK)
 
 const ADMISSION = {
-  /** Root jobs that may be active at once; a workflow counts once. Past it, new work is refused. `none` for no ceiling. */
-  maxActive: value(ADMISSION_FIELDS.maxActive),
-  /** Root jobs whose first start may lie in the future (`runAt`). Until then they are not active. Default 100,000 where `maxActive` is set. */
-  maxScheduled: value(ADMISSION_FIELDS.maxScheduled),
-  /** Root jobs that one owner may have, apart from those of others; those for later count too. */
-  maxPerOwner: value(ADMISSION_FIELDS.maxPerOwner),
+  ...values(ADMISSION_FIELDS),
   /** Root jobs that may wait, by task. */
-  maxQueued: record(value(ADMISSION_FIELDS.maxQueued)),
+  maxQueued: record(value(MAX_QUEUED)),
 } as const
 
 export interface AdmissionInput extends WrittenFields<typeof ADMISSION> {}

@@ -1,6 +1,7 @@
-import { type AdmissionSettings, type AdmissionSource, resolveAdmission } from './admission.ts'
+import { type AdmissionSettings, resolveAdmission } from './admission.ts'
 import { type BudgetSettings, type BudgetsSource, type ModelSettings, resolveBudgets } from './budget.ts'
 import { chooseSetting, type Sources } from './choose-setting.ts'
+import type { AdmissionSource } from './fields/admission.ts'
 import type { LaneSource } from './fields/lane.ts'
 import { type LaneSettings, resolveLanes } from './lane-settings.ts'
 import { MAX_STORED_MS, MAX_TIMER_MS } from './limits.ts'

@@ -1,13 +1,9 @@
 import { type Queryable, statement } from '../db/database.ts'
+import type { AdmissionValues } from '../model/fields/admission.ts'
 
-/** `null` is a value: no limit. What is left out stays as it is. */
-export interface AdmissionLimits {
-  readonly maxActive?: number | null
-  readonly maxScheduled?: number | null
-  readonly maxPerOwner?: number | null
+/** The limits that change, as they are stored; `null`: no limit. */
+export interface AdmissionLimits extends Partial<AdmissionValues> {
   readonly maxQueued?: Readonly<Record<string, number | null>>
-  /** In milliseconds, for jobs whose submission and task say nothing about it. */
-  readonly deadline?: number | null
 }
 
 /** What files and programs say. */

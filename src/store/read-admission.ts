@@ -1,16 +1,10 @@
 import { type Queryable, statement } from '../db/database.ts'
+import { ADMISSION_CHANGES, type AdmissionValues } from '../model/fields/admission.ts'
+import { selected } from '../model/fields/columns.ts'
 
-export interface Admission {
-  /** Root jobs that may be active at once; `null`: no ceiling. */
-  readonly maxActive: number | null
-  /** Root jobs whose first start may lie in the future; `null`: no limit. */
-  readonly maxScheduled: number | null
-  /** Root jobs that one owner may have, those for later included; `null`: no limit. */
-  readonly maxPerOwner: number | null
+export interface Admission extends AdmissionValues {
   /** Root jobs that may wait, by task. */
   readonly maxQueued: Readonly<Record<string, number>>
-  /** How long jobs may wait for their start whose submission and task say nothing about it; `null`: for ever. */
-  readonly deadlineMs: number | null
   /** Root jobs that are active; `null` while there is no ceiling, since nobody counts them then. */
   readonly active: number | null
   /** Root jobs whose first start lies in the future, which are not active; `null` while they have no limit. */
@@ -29,9 +23,8 @@ export interface Admission {
 
 const READ = statement(
   'read_admission',
-  `select max_active as "maxActive", max_scheduled as "maxScheduled", max_queued as "maxQueued", deadline_ms::float8 as "deadlineMs",
-          max_per_owner as "maxPerOwner", owners, active, scheduled, queued, rate::float8 as "drainRate",
-          operator_set as "operatorSet", default_set as "defaultSet" from sluice.admission_v1()`,
+  `select ${selected(ADMISSION_CHANGES, 'a')}, a.max_queued as "maxQueued", a.owners, a.active, a.scheduled, a.queued, a.rate::float8 as "drainRate",
+          a.operator_set as "operatorSet", a.default_set as "defaultSet" from sluice.admission_v1() a`,
 )
 
 /** The limits on what may enter, and how far they are used. Locks nothing. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ADMISSION_FIELDS } from '../../src/model/admission.ts'
+import { ADMISSION_CHANGES, ADMISSION_FIELDS } from '../../src/model/fields/admission.ts'
 import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
 import { columnOf } from '../../src/model/fields/columns.ts'
 import type { Fields } from '../../src/model/fields/field.ts'
@@ -82,10 +82,8 @@ const COMPARED: Readonly<Record<string, Accepts>> = {
   tasks_on_lost_check: reads(TASK_FIELDS.onLost),
   tasks_parallel_check: reads(TASK_FIELDS.parallel),
   workers_capacity_check: reads(SETTINGS.capacity.reader),
-  admission_max_active_check: reads(ADMISSION_FIELDS.maxActive),
+  ...checksOf('admission', ADMISSION_CHANGES),
   admission_max_scheduled_check: readsOrZero(ADMISSION_FIELDS.maxScheduled),
-  admission_max_per_owner_check: reads(ADMISSION_FIELDS.maxPerOwner),
-  admission_deadline_ms_check: reads(DEADLINE),
   roles_name_check: name,
   api_keys_name_check: (value: string) => value.length > 0 && value.length <= MAX_OWNER,
   schedules_name_check: name,

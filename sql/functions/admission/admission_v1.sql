@@ -13,8 +13,8 @@ as $$
       from listed g join sluice.job_data d on d.id = g.id left join sluice.outcomes o on o.id = g.id left join sluice.queue q on q.id = g.id
      where o.id is null and (q.id is null or q.state <> 'scheduled' or q.started_at is not null)
   )
-  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, a.operator_set,
-         array(select f from unnest(a.default_set) f where f <> all (a.operator_set)),
+  select a.max_active, a.scheduled_limit, a.max_queued, a.deadline_ms, array_replace(a.operator_set, 'deadlineMs', 'deadline'),
+         array(select replace(f, 'deadlineMs', 'deadline') from unnest(a.default_set) f where f <> all (a.operator_set)),
          case when a.max_active is not null then (select count(*)::integer from live) end,
          case when a.scheduled_limit is not null then sluice.count_scheduled_v1(
            case when a.complete and (select c.scheduled from sluice.charges c order by c.seq desc limit 1) < a.scheduled_limit then p_look end) end,

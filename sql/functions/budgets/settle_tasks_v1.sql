@@ -20,6 +20,6 @@ begin
   if v_gone <> '{}' then
     perform sluice.change_admission_v1(jsonb_build_object('maxQueued', (select jsonb_object_agg(g, null) from unnest(v_gone) g)), 'sluice', false);
     -- As if nobody had said anything.
-    update sluice.admission a set declared = a.declared || jsonb_build_object('maxQueued', (a.declared -> 'maxQueued') - v_gone);
+    update sluice.admission a set declared = a.declared - array(select 'maxQueued.' || g from unnest(v_gone) g);
   end if;
 end $$;

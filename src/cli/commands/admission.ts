@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from 'commander'
 import { describeDefaults } from '../../engine/operate/server-defaults.ts'
-import { ADMISSION_FIELDS } from '../../model/admission.ts'
+import { ADMISSION_CHANGES, ADMISSION_FIELDS, MAX_QUEUED } from '../../model/fields/admission.ts'
 import { DEADLINE } from '../../model/task-fields.ts'
 import type { Admission } from '../../store/read-admission.ts'
-import { type Given, setting } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { type FieldOptions, givenFields, withFieldOptions } from '../field-options.ts'
 import { operate } from '../operate.ts'
 import { writeJson } from '../output/json.ts'
 import { writeFacts } from '../output/table.ts'
@@ -13,43 +13,19 @@ import type { System } from '../system.ts'
 
 type Depths = Readonly<Record<string, number | null>>
 
-interface AdmissionOptions extends CommonOptions {
-  readonly maxActive?: Given<number | null>
-  readonly maxScheduled?: Given<number | null>
-  readonly maxPerOwner?: Given<number | null>
-  readonly maxQueued?: Depths
-  readonly deadline?: Given<number | null>
-}
+type AdmissionOptions = CommonOptions &
+  FieldOptions<typeof ADMISSION_CHANGES> & { readonly maxQueued?: Depths }
 
 /** `sluice admission [--max-active N] [--max-scheduled N] [--max-per-owner N] [--max-queued TASK=N] [--deadline DURATION]`, `sluice admission reset` */
 export const declareAdmission: Declare = (command, act) => {
-  command
-    .option(
-      '--max-active <number|none>',
-      'maximum number of active root jobs',
-      setting(ADMISSION_FIELDS.maxActive),
-    )
-    .option(
-      '--max-scheduled <number|none>',
-      'maximum number of scheduled root jobs',
-      setting(ADMISSION_FIELDS.maxScheduled),
-    )
-    .option(
-      '--max-per-owner <number|none>',
-      'maximum number of root jobs of one owner, including scheduled jobs',
-      setting(ADMISSION_FIELDS.maxPerOwner),
-    )
-    .option(
-      '--max-queued <task=number|none>',
-      'maximum number of waiting root jobs of a task; may be repeated',
-      depth,
-    )
-    .option(
-      '--deadline <duration|none>',
-      'start deadline of jobs whose submission and task set none',
-      setting(DEADLINE),
-    )
-    .action((options: AdmissionOptions) => act((world) => admission(world, options)))
+  withFieldOptions(command, ADMISSION_FIELDS).option(
+    '--max-queued <task=number|none>',
+    'maximum number of waiting root jobs of a task; may be repeated',
+    depth,
+  )
+  withFieldOptions(command, { deadline: ADMISSION_CHANGES.deadline }).action((options: AdmissionOptions) =>
+    act((world) => admission(world, options)),
+  )
   command
     .command('reset')
     .description('undo the changes of operators: the limits of files and programs apply again')
@@ -60,7 +36,7 @@ export const declareAdmission: Declare = (command, act) => {
 
 function depth(text: string, before: Depths = {}): Depths {
   const [, task, limit] = /^([^=]+)=(.+)$/.exec(text) ?? []
-  const value = limit === undefined ? undefined : ADMISSION_FIELDS.maxQueued.readText(limit)
+  const value = limit === undefined ? undefined : MAX_QUEUED.readText(limit)
   if (task === undefined || value === undefined)
     throw new InvalidArgumentError(
       'Write a task and a whole number of at least 1, such as resize=500, or resize=none.',
@@ -69,13 +45,10 @@ function depth(text: string, before: Depths = {}): Depths {
 }
 
 function admission(world: World, options: AdmissionOptions): Promise<ExitCode> {
-  const { maxActive, maxScheduled, maxPerOwner, maxQueued, deadline } = options
+  const { maxQueued } = options
   const change = {
-    ...(maxActive !== undefined && { maxActive: maxActive.value }),
-    ...(maxScheduled !== undefined && { maxScheduled: maxScheduled.value }),
-    ...(maxPerOwner !== undefined && { maxPerOwner: maxPerOwner.value }),
+    ...givenFields(ADMISSION_CHANGES, options),
     ...(maxQueued !== undefined && { maxQueued }),
-    ...(deadline !== undefined && { deadline: deadline.value }),
   }
   if (Object.keys(change).length === 0) return print(world, options, (system) => system.admission())
   return print(world, options, (system) => system.setAdmission(change))

@@ -1,8 +1,9 @@
 import type { Queryable } from '../../db/database.ts'
-import { checkOptions, checkWhole, invalidArgument } from '../../model/argument.ts'
-import type { Duration } from '../../model/duration.ts'
-import { isName, MAX_COUNT, NAME_RULE } from '../../model/limits.ts'
-import { DEADLINE } from '../../model/task-fields.ts'
+import { checkOptions, invalidArgument } from '../../model/argument.ts'
+import { ADMISSION_CHANGES, type AdmissionChange, MAX_QUEUED } from '../../model/fields/admission.ts'
+import { pickStored } from '../../model/fields/field.ts'
+import { readChange } from '../../model/fields/read-change.ts'
+import { isName, NAME_RULE } from '../../model/limits.ts'
 import {
   type AdmissionLimits,
   type Authority,
@@ -13,13 +14,7 @@ import { maintainLedger } from '../../store/maintain-ledger.ts'
 import { type Admission, readAdmission } from '../../store/read-admission.ts'
 import { resetAdmission } from '../../store/reset-admission.ts'
 
-/** What an operator changes. `null` is a value: no limit. What is left out stays as it is. */
-export interface AdmissionChange extends Omit<AdmissionLimits, 'deadline'> {
-  /** How long jobs may wait for their start whose submission and task say nothing about it. */
-  readonly deadline?: Duration | 'none' | null
-}
-
-const FIELDS = ['maxActive', 'maxScheduled', 'maxPerOwner', 'maxQueued', 'deadline'] as const
+const FIELDS = [...Object.keys(ADMISSION_CHANGES), 'maxQueued']
 
 /** The limits on what may enter, and how far they are used. */
 export async function getAdmission(db: Queryable): Promise<Admission> {
@@ -38,8 +33,8 @@ export async function setAdmission(db: Queryable, change: AdmissionChange, by: s
 }
 
 /** What operators change of it, as the audit has it. */
-export function admissionLimits({ maxActive, maxScheduled, maxPerOwner, maxQueued, deadlineMs }: Admission) {
-  return { maxActive, maxScheduled, maxPerOwner, maxQueued, deadlineMs }
+export function admissionLimits(admission: Admission) {
+  return { ...pickStored(ADMISSION_CHANGES, admission), maxQueued: admission.maxQueued }
 }
 
 /** Undoes operators' changes: it is again as files and programs last said. */
@@ -71,35 +66,24 @@ export async function settleAdmission(db: Queryable): Promise<void> {
 
 function checkChange(change: AdmissionChange): AdmissionLimits {
   checkOptions(change, FIELDS, 'change')
-  const { maxActive, maxScheduled, maxPerOwner, maxQueued, deadline } = change
-  if (FIELDS.every((field) => change[field] === undefined))
+  const { maxQueued, ...fields } = change
+  if (Object.values(change).every((value) => value === undefined))
     throw invalidArgument('change', change, `an object with some of ${FIELDS.join(', ')}`)
-  if (maxActive !== undefined) checkLimit(maxActive, 'maxActive')
-  if (maxScheduled !== undefined) checkLimit(maxScheduled, 'maxScheduled')
-  if (maxPerOwner !== undefined) checkLimit(maxPerOwner, 'maxPerOwner')
-  if (maxQueued !== undefined) {
-    if (typeof maxQueued !== 'object' || maxQueued === null || Array.isArray(maxQueued))
-      throw invalidArgument('maxQueued', maxQueued, 'an object with a limit by the name of each task')
-    for (const [task, limit] of Object.entries(maxQueued)) {
-      if (!isName(task)) throw invalidArgument('maxQueued', task, `as its keys task names: ${NAME_RULE}`)
-      checkLimit(limit, `maxQueued.${task}`)
-    }
-  }
   return {
-    ...(maxActive !== undefined && { maxActive }),
-    ...(maxScheduled !== undefined && { maxScheduled }),
-    ...(maxPerOwner !== undefined && { maxPerOwner }),
-    ...(maxQueued !== undefined && { maxQueued }),
-    ...(deadline !== undefined && { deadline: checkDeadline(deadline) }),
+    ...readChange(ADMISSION_CHANGES, fields),
+    ...(maxQueued !== undefined && { maxQueued: readDepths(maxQueued) }),
   }
 }
 
-function checkDeadline(value: unknown): number | null {
-  const ms = DEADLINE.read(value)
-  if (ms === undefined) throw invalidArgument('deadline', value, DEADLINE.expected)
-  return ms
-}
-
-function checkLimit(value: unknown, name: string): void {
-  if (value !== null) checkWhole(value, name, 1, MAX_COUNT)
+function readDepths(maxQueued: unknown): Record<string, number | null> {
+  if (typeof maxQueued !== 'object' || maxQueued === null || Array.isArray(maxQueued))
+    throw invalidArgument('maxQueued', maxQueued, 'an object with a limit by the name of each task')
+  const read: Record<string, number | null> = Object.create(null)
+  for (const [task, given] of Object.entries(maxQueued)) {
+    if (!isName(task)) throw invalidArgument('maxQueued', task, `as its keys task names: ${NAME_RULE}`)
+    const limit = MAX_QUEUED.read(given)
+    if (limit === undefined) throw invalidArgument(`maxQueued.${task}`, given, MAX_QUEUED.expected)
+    read[task] = limit
+  }
+  return read
 }

@@ -1,14 +1,9 @@
 import type { Queryable } from '../../db/database.ts'
 import { hasCode } from '../../errors.ts'
+import type { AdmissionChange } from '../../model/fields/admission.ts'
 import type { LaneSource } from '../../model/fields/lane.ts'
 import { findKind } from '../../store/find-kind.ts'
-import {
-  type AdmissionChange,
-  admissionLimits,
-  forgetAdmissionChanges,
-  getAdmission,
-  setAdmission,
-} from './admission.ts'
+import { admissionLimits, forgetAdmissionChanges, getAdmission, setAdmission } from './admission.ts'
 import {
   addBudget,
   changeBudgetAsOperator,

@@ -22,9 +22,9 @@ export async function declareServerDefaults(
   by: string,
 ): Promise<string | undefined> {
   const before = await getAdmission(db)
-  const defaults = { maxActive: DEFAULT_CEILING, deadline: DEFAULT_DEADLINE_MS }
+  const defaults = { maxActive: DEFAULT_CEILING, deadlineMs: DEFAULT_DEADLINE_MS }
   if (settings.given.has('deadline'))
-    await declareAdmission(db, { deadline: settings.deadlineMs }, by, 'program')
+    await declareAdmission(db, { deadlineMs: settings.deadlineMs }, by, 'program')
   await declareAdmission(db, defaults, by, 'default')
   const after = await getAdmission(db)
   const fresh = after.defaultSet.filter((field) => !before.defaultSet.includes(field))

@@ -64,10 +64,10 @@ export function pickStored<F extends Fields, V extends { readonly [K in keyof St
 }
 
 /** The JSON schema of a field as it is written. Texts are read later, by its reader. */
-export function writtenSchema(each: Field<unknown, unknown>): JsonType {
+export function writtenSchema(each: Reader<unknown, unknown> & { readonly text?: string }): JsonType {
   const { written, words, expected, text } = each
   const types = [written.type].flat()
-  const description = `${text}: ${expected}`
+  const description = text === undefined ? expected : `${text}: ${expected}`
   if (words.length === 0) return { ...written, description }
   // Beside other texts, such as durations, words need no pattern of their own.
   if (types.includes('string')) return { ...written, description }

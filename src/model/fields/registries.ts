@@ -1,3 +1,4 @@
+import { ADMISSION_CHANGES } from './admission.ts'
 import { BUDGET_FIELDS } from './budget.ts'
 import type { Fields } from './field.ts'
 import { LANE_FIELDS } from './lane.ts'
@@ -8,4 +9,5 @@ export const REGISTRIES: Readonly<Record<string, Fields>> = {
   lanes: LANE_FIELDS,
   budgets: BUDGET_FIELDS,
   pools: POOL_FIELDS,
+  admission: ADMISSION_CHANGES,
 }
