@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { DEPTH_WORDS } from '../model/counted-up-to.ts'
+import { DEPTH_WORDS } from '../model/limits.ts'
 import { BudgetBody } from './budgets.ts'
 import { LaneBody } from './lanes.ts'
 import { JobId, NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { DEPTH_WORDS, FAILURES_WORDS } from '../model/counted-up-to.ts'
+import { DEPTH_WORDS, FAILURES_WORDS } from '../model/limits.ts'
 import { ListQuery } from './job-list.ts'
 import { NumberOrNull, TextOrNull, Timestamp, TimestampOrNull, WholeOrNull } from './scalars.ts'
 

@@ -99,3 +99,15 @@ export const EARLY_TIMER_MS = 2
 export const HINT_INTERVAL_MS = 20
 /** A process that waits for jobs to end announces it for this long, and renews the announcement while it waits. */
 export const ANNOUNCEMENT_MS = 10_000
+
+/** Ready jobs are counted exactly up to this number per task. It then means "at least this many". */
+export const EXACT_DEPTH = 10_000
+/** Numbers and lists of failures consider this many of the newest failures, which bounds the cost of a burst. */
+export const COUNTED_FAILURES = 10_000
+/** Both limits as shown in interfaces. */
+export const DEPTH_WORDS = `exact up to ${withThousands(EXACT_DEPTH)} per task`
+export const FAILURES_WORDS = `the newest ${withThousands(COUNTED_FAILURES)}`
+
+function withThousands(number: number): string {
+  return number.toLocaleString('en')
+}

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/database.ts'
 import { transactWithRetries } from '../db/with-retries.ts'
 import { audit } from '../engine/access/audit.ts'
 import { carryOutAct, type OperatorAct } from '../engine/operate/operator-acts.ts'
-import { once } from './http/once.ts'
+import { once } from './http/idempotency.ts'
 import { recordingRefusals } from './limits/refusals.ts'
 import type { ServerParts } from './parts.ts'
 

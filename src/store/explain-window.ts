@@ -1,5 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-import { EXACT_DEPTH } from '../model/counted-up-to.ts'
+import { EXACT_DEPTH } from '../model/limits.ts'
 
 export interface WindowWait {
   /** How many of its siblings come before it, up to `EXACT_DEPTH`. */

@@ -1,6 +1,6 @@
 import { type Queryable, statement } from '../db/database.ts'
 import type { Concerns } from '../model/attention.ts'
-import { COUNTED_FAILURES } from '../model/counted-up-to.ts'
+import { COUNTED_FAILURES } from '../model/limits.ts'
 
 /** How the system stands, or stood. Times are in milliseconds since 1970. */
 export interface SystemSnapshot {

@@ -1,5 +1,5 @@
 import { type Queryable, statement } from '../db/database.ts'
-import { EXACT_DEPTH } from '../model/counted-up-to.ts'
+import { EXACT_DEPTH } from '../model/limits.ts'
 import type { WaitObstacle } from '../model/wait-obstacle.ts'
 
 export interface QueueSample {

@@ -1,12 +1,12 @@
-import { ClaimWatch } from '../../src/engine/dispatch/claim-watch.ts'
+import { ClaimLatency } from '../../src/engine/dispatch/claim-latency.ts'
 import { noteLateWrites } from '../../src/engine/leases/late-writes.ts'
 import { readLaneChanges } from '../../src/engine/operate/lane-control.ts'
 import { NameKinds } from '../../src/engine/operate/name-kinds.ts'
+import { EventCounter } from '../../src/engine/views/event-counter.ts'
 import { readNow, readSeries } from '../../src/engine/views/now.ts'
 import { ReadinessProbe } from '../../src/engine/views/readiness.ts'
 import { readRecoveries } from '../../src/engine/views/recoveries.ts'
 import { systemStatus } from '../../src/engine/views/system-status.ts'
-import { Tally } from '../../src/engine/views/tally.ts'
 import { hasCode, type Sluice } from '../../src/index.ts'
 import { recordLateEndings } from '../../src/store/record-late-endings.ts'
 import { repeated } from './persistent-caller.ts'
@@ -24,12 +24,12 @@ export async function liveServer(app: Sluice): Promise<void> {
   await recordLateEndings(calls, { id: '1', name: 'life' }, [{ id: '1', attempt: 99 }], 'made up').catch(
     () => [],
   )
-  const tally = new Tally(calls, 'life')
+  const tally = new EventCounter(calls, 'life')
   tally.add()
   await tally.close()
   await repeated('readRecoveries', () => readRecoveries(calls, { limit: 5 }))
   await repeated('readLaneChanges', () => readLaneChanges(calls, 'life'))
-  const watch = new ClaimWatch(calls)
+  const watch = new ClaimLatency(calls)
   await repeated('the first look at claims', () => watch.look())
   await repeated('the next look at claims', () => watch.look())
   // It says so when it cannot look, and is asked again.

@@ -1,7 +1,7 @@
 import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
-import { EXACT_DEPTH } from '../../model/counted-up-to.ts'
 import { formatDuration } from '../../model/duration.ts'
+import { EXACT_DEPTH } from '../../model/limits.ts'
 import type { WaitObstacle } from '../../model/wait-obstacle.ts'
 import { lookAtQueues, type QueueSample } from '../../store/sample-queues.ts'
 import { viewBudgets } from '../views/budget-view.ts'

@@ -4,8 +4,8 @@ import { sqlState } from '../../db/sqlstate.ts'
 import type { BlockedLoop } from '../../model/blocked-loop.ts'
 import { handBack } from '../../store/hand-back.ts'
 import { beat, type HeartbeatReply } from '../../store/heartbeat.ts'
-import { keepBeating } from './beat-loop.ts'
 import type { DatabaseBeats, ThreadData } from './heartbeat.ts'
+import { keepBeating } from './heartbeat-loop.ts'
 import { watchAssigned } from './watch-assigned.ts'
 
 // The thread of a worker that speaks to the database itself.

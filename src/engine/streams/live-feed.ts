@@ -7,7 +7,7 @@ import { type JobCriteria, type JobPage, readLine, readPage } from '../views/job
 import { type Now, readNow } from '../views/now.ts'
 import type { EventSink } from './job-feed.ts'
 import { ListTurns } from './list-turns.ts'
-import { LookLoop } from './look-loop.ts'
+import { PollLoop } from './poll-loop.ts'
 
 /** Between two looks at the system, however much happens. */
 const SHORTEST_MS = 250
@@ -65,8 +65,8 @@ export class LiveFeed {
   readonly #log: Log
   readonly #toJson: { now(now: Now): unknown; page(page: JobPage): unknown }
   readonly #readers = new Set<Reader>()
-  readonly #system = new LookLoop(() => this.#orLater(() => this.#lookAtSystem()))
-  readonly #pages = new LookLoop(() => this.#orLater(() => this.#lookAtList()))
+  readonly #system = new PollLoop(() => this.#orLater(() => this.#lookAtSystem()))
+  readonly #pages = new PollLoop(() => this.#orLater(() => this.#lookAtList()))
   readonly #turns = new ListTurns()
   #seen: Seen | undefined
   readonly #seenLists = new Map<string, Seen>()

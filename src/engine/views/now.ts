@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/database.ts'
 import type { Attention } from '../../model/attention.ts'
-import { COUNTED_FAILURES } from '../../model/counted-up-to.ts'
+import { COUNTED_FAILURES } from '../../model/limits.ts'
 import { countFailures } from '../../store/count-failures.ts'
 import {
   type LaneSnapshot,

@@ -1,11 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { ClaimWatch } from '../../engine/dispatch/claim-watch.ts'
+import { ClaimLatency } from '../../engine/dispatch/claim-latency.ts'
 import { getAdmission } from '../../engine/operate/admission.ts'
 import { readBudgets } from '../../engine/views/budget-view.ts'
+import { EventCounter } from '../../engine/views/event-counter.ts'
 import { viewFleet } from '../../engine/views/fleet-view.ts'
 import { type SystemStatus, systemStatus } from '../../engine/views/system-status.ts'
-import { Tally } from '../../engine/views/tally.ts'
-import { DEPTH_WORDS } from '../../model/counted-up-to.ts'
+import { DEPTH_WORDS } from '../../model/limits.ts'
 import type { ServerParts } from '../parts.ts'
 import { BudgetMetrics } from './budget-metrics.ts'
 import { FleetMetrics } from './fleet-metrics.ts'
@@ -22,12 +22,12 @@ const FRESH_MS = 1000
  */
 export class Metrics {
   readonly #parts: ServerParts
-  readonly #claims: ClaimWatch
+  readonly #claims: ClaimLatency
   readonly #registry = new Registry()
   readonly #requests: Histogram<'method' | 'route' | 'status'>
   readonly #submits: Histogram
   readonly #refused: Counter
-  readonly #refusals: Tally
+  readonly #refusals: EventCounter
   readonly #claimLatency: Histogram<'lane'>
   readonly #byLane: Readonly<
     Record<'depth' | 'oldest' | 'running' | 'assigned' | 'slots' | 'held', Gauge<'lane'>>
@@ -50,8 +50,8 @@ export class Metrics {
 
   constructor(parts: ServerParts) {
     this.#parts = parts
-    this.#claims = new ClaimWatch(parts.services.calls)
-    this.#refusals = new Tally(parts.services.calls, 'refused')
+    this.#claims = new ClaimLatency(parts.services.calls)
+    this.#refusals = new EventCounter(parts.services.calls, 'refused')
     const registers = [this.#registry]
     collectDefaultMetrics({ register: this.#registry })
     const gauge = <L extends string>(name: string, help: string, labelNames: L[] = []) =>

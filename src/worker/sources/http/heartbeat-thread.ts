@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads'
 import type { HandBackBody } from '../../../api/worker-protocol.ts'
-import { keepBeating } from '../../../engine/leases/beat-loop.ts'
 import type { ThreadData } from '../../../engine/leases/heartbeat.ts'
+import { keepBeating } from '../../../engine/leases/heartbeat-loop.ts'
 import { watchAssigned } from '../../../engine/leases/watch-assigned.ts'
 import { hasCode } from '../../../errors.ts'
 import { type ServerAddress, ServerLink } from './server-link.ts'

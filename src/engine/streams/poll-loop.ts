@@ -2,7 +2,7 @@
  * Looks again and again, one look at a time: each says in how many milliseconds the next is due, or `undefined` while there is
  * nothing to look at.
  */
-export class LookLoop {
+export class PollLoop {
   readonly #look: () => Promise<number | undefined>
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY

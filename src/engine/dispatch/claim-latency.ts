@@ -5,7 +5,7 @@ import { recentClaims } from '../../store/recent-claims.ts'
 const MOST = 2000
 
 /** Looks now and then at how long jobs took from when they could start to when they did. */
-export class ClaimWatch {
+export class ClaimLatency {
   readonly #db: Queryable
   #since: string | null = null
 

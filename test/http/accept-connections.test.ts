@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
-import { acceptTogether } from '../../src/server/limits/accept-together.ts'
+import { acceptTogether } from '../../src/server/limits/accept-connections.ts'
 
 const REQUEST = 'GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n'
 

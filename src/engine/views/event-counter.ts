@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/database.ts'
-import { addTally } from '../../store/add-tally.ts'
+import { addEventCount } from '../../store/add-event-count.ts'
 
 /** Counted in memory for so long before it is written down. */
 const FLUSH_MS = 2000
@@ -8,7 +8,7 @@ const FLUSH_MS = 2000
  * Counts what happens often and leaves no trace: refusals, which cost a server least when they touch nothing. What was
  * counted in the last two seconds of a process is lost with it.
  */
-export class Tally {
+export class EventCounter {
   readonly #db: Queryable
   readonly #name: string
   #count = 0
@@ -39,6 +39,6 @@ export class Tally {
     const count = this.#count
     this.#count = 0
     // For people only: what cannot be written down is forgotten.
-    if (count > 0) await addTally(this.#db, this.#name, count).catch(() => {})
+    if (count > 0) await addEventCount(this.#db, this.#name, count).catch(() => {})
   }
 }

@@ -7,6 +7,6 @@ const ADD = statement(
 )
 
 /** Adds to how often something happened in this minute. Repeated after a lost answer it may count twice. */
-export async function addTally(db: Queryable, name: string, n: number): Promise<void> {
+export async function addEventCount(db: Queryable, name: string, n: number): Promise<void> {
   await db.run(ADD, [name, n])
 }
