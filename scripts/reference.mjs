@@ -30,6 +30,13 @@ const KEYS = {
       ['admission.maxQueued.NAME', 'none', '>= 1, or none'],
     ],
   },
+  schedules: {
+    prefix: 'schedules.NAME',
+    above: [
+      ['schedules', '', 'a map of schedule names'],
+      ['schedules.NAME', '', 'a map'],
+    ],
+  },
   lanes: {
     prefix: 'lanes.NAME',
     above: [

@@ -1,7 +1,9 @@
 import { type Static, Type } from 'typebox'
+import { writtenSchema } from '../model/fields/field.ts'
+import { SCHEDULE_FIELDS } from '../model/fields/schedule.ts'
+import { writtenProperties } from './fields.ts'
 import { Readable } from './jobs.ts'
 import {
-  Deadline,
   JobId,
   Json,
   Name,
@@ -12,18 +14,6 @@ import {
   WholeOrNull,
 } from './scalars.ts'
 
-const Cron = Type.String({
-  minLength: 1,
-  maxLength: 200,
-  description: 'Minute, hour, day of month, month, day of week; with six fields seconds come first',
-  examples: ['0 3 * * *'],
-})
-const TimeZone = Type.String({
-  minLength: 1,
-  maxLength: 100,
-  description: 'A name of the IANA database; UTC unless given',
-  examples: ['Europe/Berlin'],
-})
 const Overlap = Type.Unsafe<'allow' | 'skip'>({
   type: 'string',
   enum: ['allow', 'skip'],
@@ -35,36 +25,11 @@ const SkipReason = Type.Unsafe<'ceiling' | 'overlap' | 'disabled' | 'missed' | '
   description: 'Why there is no job',
 })
 const JobIdOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
-const Key = Type.Unsafe<string | null>({ type: ['string', 'null'], minLength: 1, maxLength: 500 })
-const Tags = Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 50 })
 
-const FIELDS = {
-  task: Type.Optional(Name),
-  workflow: Type.Optional(Name),
-  cron: Type.Optional(Cron),
-  timezone: Type.Optional(TimeZone),
-  input: Type.Optional(Json),
-  key: Type.Optional(Key),
-  priority: Type.Optional(
-    Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: -1_000_000, maximum: 1_000_000 }),
-  ),
-  lane: Type.Optional(Type.Unsafe<string | null>({ ...Name, type: ['string', 'null'] })),
-  tags: Type.Optional(Tags),
-  deadline: Type.Optional(Deadline),
-  enabled: Type.Optional(Type.Boolean({ description: 'false: its ticks go by' })),
-  overlap: Type.Optional(Overlap),
-  catchUp: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 100,
-      description:
-        'How many of the latest ticks are made up for after a time when nobody was there to fire them',
-    }),
-  ),
-}
+const FIELDS = { ...writtenProperties(SCHEDULE_FIELDS), input: Type.Optional(Json) }
 
 export const ScheduleCreateBody = Type.Object(
-  { name: Name, ...FIELDS, cron: Cron },
+  { name: Name, ...FIELDS, cron: Type.Unsafe<string>(writtenSchema(SCHEDULE_FIELDS.cron)) },
   { additionalProperties: false, description: 'With exactly one of task and workflow' },
 )
 export type ScheduleCreateBody = Static<typeof ScheduleCreateBody>

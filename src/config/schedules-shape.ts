@@ -1,12 +1,8 @@
 import { cronProblem } from '../model/cron.ts'
-import {
-  SCHEDULE_FIELDS,
-  type ScheduleFields,
-  type ScheduleOptions,
-  scheduleProblem,
-} from '../model/schedule.ts'
+import { SCHEDULE_FIELDS } from '../model/fields/schedule.ts'
+import { type ScheduleFields, type ScheduleOptions, scheduleProblem } from '../model/schedule.ts'
 import { describe } from '../model/setting-value.ts'
-import { object, record, type Shape, value } from './shape.ts'
+import { object, record, type Shape, value, values } from './shape.ts'
 
 /** The reader knows that it is wrong; this says why. */
 const cron: Shape<string, string> = {
@@ -17,21 +13,7 @@ const cron: Shape<string, string> = {
   },
 }
 
-const FIELDS = {
-  task: value(SCHEDULE_FIELDS.task),
-  workflow: value(SCHEDULE_FIELDS.workflow),
-  cron,
-  timezone: value(SCHEDULE_FIELDS.timezone),
-  input: value(SCHEDULE_FIELDS.input),
-  key: value(SCHEDULE_FIELDS.key),
-  priority: value(SCHEDULE_FIELDS.priority),
-  lane: value(SCHEDULE_FIELDS.lane),
-  tags: value(SCHEDULE_FIELDS.tags),
-  deadline: value(SCHEDULE_FIELDS.deadline),
-  enabled: value(SCHEDULE_FIELDS.enabled),
-  overlap: value(SCHEDULE_FIELDS.overlap),
-  catchUp: value(SCHEDULE_FIELDS.catchUp),
-} as const satisfies Record<keyof typeof SCHEDULE_FIELDS, unknown>
+const FIELDS = { ...values(SCHEDULE_FIELDS), cron }
 
 const fields = object(FIELDS)
 

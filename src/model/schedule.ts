@@ -1,71 +1,16 @@
 import { SluiceError } from '../errors.ts'
 import { invalidArgument, show } from './argument.ts'
 import { cronProblem, Ticks } from './cron.ts'
+import type { WrittenFields } from './fields/field.ts'
+import { SCHEDULE_FIELDS } from './fields/schedule.ts'
 import { toStorableJson } from './json.ts'
-import { isName, MAX_KEY, MAX_TAG, MAX_TAGS, NAME_RULE, PRIORITY_RANGE } from './limits.ts'
-import { choice, count, flag, type InputOf, type JsonType, orNone, type Reader } from './setting-value.ts'
-import { DEADLINE, storedDeadline } from './task-fields.ts'
-import { isTimeZone } from './time-zone.ts'
-
-/** Every field of a schedule and its reader. Files, code, HTTP and the command line share them. */
-export const SCHEDULE_FIELDS = {
-  task: accepted(isNameText, NAME_RULE, 'the name of a task'),
-  workflow: accepted(isNameText, NAME_RULE, 'the name of a workflow'),
-  cron: accepted(
-    (value): value is string => cronProblem(value) === undefined,
-    'a cron expression of five fields (minute, hour, day, month, day of week), such as "0 3 * * *", or six with seconds in front',
-    'five fields, or six with seconds in front',
-  ),
-  timezone: accepted(
-    (value): value is string => typeof value === 'string' && isTimeZone(value),
-    'the name of a time zone, such as Europe/Berlin or UTC',
-    'a name of the IANA database',
-  ),
-  input: accepted(isStorable, 'a value that JSON can hold', 'any value'),
-  key: orNone(
-    accepted(isText(MAX_KEY), `a text of 1 to ${MAX_KEY} characters`, `1 to ${MAX_KEY} characters`),
-  ),
-  priority: orNone(count(PRIORITY_RANGE)),
-  lane: orNone(accepted(isNameText, NAME_RULE, 'the name of a lane')),
-  tags: accepted(
-    (value): value is readonly string[] =>
-      Array.isArray(value) && value.length <= MAX_TAGS && value.every(isText(MAX_TAG)),
-    `a list of at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
-    `at most ${MAX_TAGS} texts of 1 to ${MAX_TAG} characters`,
-  ),
-  deadline: DEADLINE,
-  enabled: flag,
-  overlap: choice('allow', 'skip'),
-  catchUp: count({ min: 0, max: 100 }),
-} as const
+import type { Reader } from './setting-value.ts'
+import { storedDeadline } from './task-fields.ts'
 
 type Fields = typeof SCHEDULE_FIELDS
 
 /** A schedule as written: `cron`, exactly one of `task` and `workflow`, and any of the other fields. */
-export interface ScheduleOptions {
-  /** The task it submits. */
-  readonly task?: string
-  /** The workflow it submits. */
-  readonly workflow?: string
-  /** The times: minute, hour, day of month, month, day of week. With six fields, seconds come first. */
-  readonly cron?: string
-  /** The time zone of `cron`. Default `UTC`. */
-  readonly timezone?: string
-  readonly input?: unknown
-  /** At most one active job per task and key. If one is active, a firing attaches to it. */
-  readonly key?: string | null
-  readonly priority?: number | null
-  readonly lane?: string | null
-  readonly tags?: readonly string[]
-  /** Its jobs fail if they have not started this long after they became ready. */
-  readonly deadline?: InputOf<Fields['deadline']>
-  /** If false, ticks pass without a job. */
-  readonly enabled?: boolean
-  /** `skip` starts no job while an earlier job of this schedule is active. Default `allow`. */
-  readonly overlap?: 'allow' | 'skip'
-  /** How many missed ticks to fire after an outage, latest first. Default 1. */
-  readonly catchUp?: number
-}
+export interface ScheduleOptions extends WrittenFields<Fields> {}
 
 /** The given fields of a schedule, validated. Durations are in milliseconds. */
 export type ScheduleFields = {
@@ -132,16 +77,16 @@ export function completeSchedule(fields: ScheduleFields): Schedule {
     task: fields.task ?? null,
     workflow: fields.workflow ?? null,
     cron: fields.cron!,
-    timezone: fields.timezone ?? 'UTC',
+    timezone: fields.timezone ?? SCHEDULE_FIELDS.timezone.default!,
     input: fields.input ?? null,
     key: fields.key ?? null,
     priority: fields.priority ?? null,
     lane: fields.lane ?? null,
     tags: fields.tags ?? [],
     deadlineMs: storedDeadline(fields.deadline) ?? null,
-    enabled: fields.enabled ?? true,
-    overlap: fields.overlap ?? 'allow',
-    catchUp: fields.catchUp ?? 1,
+    enabled: fields.enabled ?? SCHEDULE_FIELDS.enabled.default!,
+    overlap: fields.overlap ?? SCHEDULE_FIELDS.overlap.default!,
+    catchUp: fields.catchUp ?? SCHEDULE_FIELDS.catchUp.default!,
   }
 }
 
@@ -231,47 +176,4 @@ export function promptTick(
   if (!schedule.enabled || nextAt <= now - LATE_MS) return undefined
   const tick = ticks.next(nextAt - 1)
   return tick === undefined || tick > now ? undefined : { tick, next: ticks.next(tick) }
-}
-
-/** Creates a reader that accepts a value unchanged or rejects it. */
-function accepted<T>(
-  fits: (value: unknown) => value is T,
-  expected: string,
-  bound = expected,
-  written: JsonType = { type: 'string' },
-): Reader<T, T> {
-  const read = (value: unknown) => (fits(value) ? value : undefined)
-  return {
-    read,
-    readText: read,
-    expected,
-    bound,
-    format: (value) => String(value),
-    placeholder: 'text',
-    written,
-    words: [],
-    stored: written,
-  }
-}
-
-function isNameText(value: unknown): value is string {
-  return typeof value === 'string' && isName(value)
-}
-
-function isText(max: number): (value: unknown) => value is string {
-  return (value): value is string =>
-    typeof value === 'string' &&
-    value.length > 0 &&
-    value.length <= max &&
-    !value.includes('\0') &&
-    !/\p{Surrogate}/u.test(value)
-}
-
-function isStorable(value: unknown): value is unknown {
-  try {
-    toStorableJson(value, 'input')
-    return true
-  } catch {
-    return false
-  }
 }

@@ -5,6 +5,7 @@ import { columnOf } from '../../src/model/fields/columns.ts'
 import type { Fields } from '../../src/model/fields/field.ts'
 import { LANE_DEFAULTS, LANE_FIELDS } from '../../src/model/fields/lane.ts'
 import { POOL_FIELDS, POOL_NUMBERS } from '../../src/model/fields/pool.ts'
+import { SCHEDULE_FIELDS } from '../../src/model/fields/schedule.ts'
 import {
   DEFAULT_LOSSES,
   isName,
@@ -19,7 +20,6 @@ import {
   PRIORITY_RANGE,
 } from '../../src/model/limits.ts'
 import { RECOVERY_KINDS } from '../../src/model/recovery.ts'
-import { SCHEDULE_FIELDS } from '../../src/model/schedule.ts'
 import type { Reader } from '../../src/model/setting-value.ts'
 import { SETTINGS } from '../../src/model/settings.ts'
 import { DEADLINE, isModelName, TASK_FIELDS } from '../../src/model/task-fields.ts'

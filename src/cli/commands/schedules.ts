@@ -1,11 +1,13 @@
 import type { Command } from 'commander'
 import type { ScheduleView } from '../../engine/schedules/schedules.ts'
 import { SluiceError } from '../../errors.ts'
-import { SCHEDULE_FIELDS, type ScheduleOptions } from '../../model/schedule.ts'
+import { SCHEDULE_FIELDS } from '../../model/fields/schedule.ts'
+import type { ScheduleOptions } from '../../model/schedule.ts'
 import type { Firing } from '../../store/list-firings.ts'
-import { type Given, setting, several } from '../arguments.ts'
+import { type Given, several } from '../arguments.ts'
 import type { CommonOptions, Declare, World } from '../command.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { withFieldOptions } from '../field-options.ts'
 import { declareList } from '../noun.ts'
 import { operate } from '../operate.ts'
 import { roughly } from '../output/in-words.ts'
@@ -67,31 +69,19 @@ export const declareSchedules: Declare = (command, act) => {
 }
 
 function described(command: Command): Command {
-  return command
+  const { key, priority, lane, deadline, overlap, catchUp } = SCHEDULE_FIELDS
+  command
     .option('--task <name>', 'the task to submit')
     .option('--workflow <name>', 'the workflow to submit')
     .option('--cron <expression>', 'when to fire: "minute hour day month weekday", in quotes')
     .option('--timezone <zone>', 'the time zone, such as Europe/Berlin (default: UTC)')
     .option('--input <json>', 'the input of its jobs: JSON, @FILE, or - for the standard input')
-    .option('--key <key|none>', 'at most one active job per task and key', setting(SCHEDULE_FIELDS.key))
-    .option('--priority <number|none>', 'higher starts first', setting(SCHEDULE_FIELDS.priority))
-    .option('--lane <name|none>', "a lane other than the task's", setting(SCHEDULE_FIELDS.lane))
-    .option('--tag <tag>', 'a tag for its jobs; may be repeated', several)
-    .option(
-      '--deadline <duration|none>',
-      'how long a job may wait for its start before it fails',
-      setting(SCHEDULE_FIELDS.deadline),
-    )
-    .option(
-      '--overlap <allow|skip>',
-      'skip: submits no job while an earlier one has not ended',
-      setting(SCHEDULE_FIELDS.overlap),
-    )
-    .option(
-      '--catch-up <number>',
-      'maximum number of missed ticks that are made up for',
-      setting(SCHEDULE_FIELDS.catchUp),
-    )
+  withFieldOptions(command, { key, priority, lane }).option(
+    '--tag <tag>',
+    'a tag for its jobs; may be repeated',
+    several,
+  )
+  return withFieldOptions(command, { deadline, overlap, catchUp })
 }
 
 async function optionsOf(world: World, given: DescribedOptions): Promise<ScheduleOptions> {

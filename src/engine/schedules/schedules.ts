@@ -2,12 +2,12 @@ import type { Queryable } from '../../db/database.ts'
 import { SluiceError } from '../../errors.ts'
 import { checkOptions, checkText, checkWhole, invalidArgument } from '../../model/argument.ts'
 import { Ticks } from '../../model/cron.ts'
+import { SCHEDULE_FIELDS } from '../../model/fields/schedule.ts'
 import { isName, NAME_RULE } from '../../model/limits.ts'
 import {
   combineSchedule,
   completeSchedule,
   readScheduleField,
-  SCHEDULE_FIELDS,
   type Schedule,
   type ScheduleFields,
   type ScheduleOptions,

@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { REGISTRIES } from './registries.ts'
 
-const FILES = { lanes: 'lane.ts', budgets: 'budget.ts', pools: 'pool.ts', admission: 'admission.ts' } as const
+const FILES = {
+  lanes: 'lane.ts',
+  budgets: 'budget.ts',
+  pools: 'pool.ts',
+  admission: 'admission.ts',
+  schedules: 'schedule.ts',
+} as const
 
 describe.each(Object.entries(FILES))('the fields of %s', (thing, file) => {
   const source = readFileSync(new URL(file, import.meta.url), 'utf8')

@@ -30,6 +30,7 @@ import {
   viewSchedules,
 } from '../../engine/schedules/schedules.ts'
 import { hasCode, SluiceError } from '../../errors.ts'
+import { SCHEDULE_FIELDS } from '../../model/fields/schedule.ts'
 import type { Firing } from '../../store/list-firings.ts'
 import { orNull } from '../bodies/job-bodies.ts'
 import { checkLaneOf } from '../callers/lane-choice.ts'
@@ -145,7 +146,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     async (request, reply) => {
       const { name, ...options } = request.body
       const created = await change(parts, request, about('create', name), async (tx) => {
-        checkPriorityOf(request.caller, options.priority)
+        checkPriorityOf(request.caller, SCHEDULE_FIELDS.priority.read(options.priority))
         await checkLaneOf(tx, request.caller, options.task, options.lane)
         const after = await createSchedule(tx, name, options, request.caller.name)
         await checkIntervalOf(request.caller, tx, after.cron)
@@ -172,7 +173,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
       const { name } = request.params
       return change(parts, request, about('change', name), async (tx) => {
         const before = await changeable(tx, request.caller, name)
-        checkPriorityOf(request.caller, request.body.priority)
+        checkPriorityOf(request.caller, SCHEDULE_FIELDS.priority.read(request.body.priority))
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
         const { task, workflow, input, lane } = request.body
         // What somebody else gave a high priority is not theirs to make something else of.
