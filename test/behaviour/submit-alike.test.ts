@@ -101,11 +101,11 @@ describe('the function for such jobs', () => {
 test('a bulk submission with an author leaves one line for all of its jobs', async () => {
   const app = await apps.open({ tasks: TASKS, lanes: LANES })
   await state.emptyAudit(database.sql)
-  const { submitter, toSubmission } = app.services
+  const { submitter } = app.services
   const author = { actor: 'ann', requestId: 'r-2' }
   const jobs = await submitter.submitMany(
     await Promise.all(
-      [1, 2, 3].map(async (n) => ({ ...(await toSubmission('plain', n, {}, 'ann')), author })),
+      [1, 2, 3].map(async (n) => ({ ...(await app.services.toSubmission('plain', n, {}, 'ann')), author })),
     ),
   )
   const { entries } = await app.access.readAudit({ actor: 'ann' })

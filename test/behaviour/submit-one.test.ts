@@ -144,8 +144,8 @@ test('what a submission says beside task and owner is stored', async () => {
 test('a single submission with an author leaves a line', async () => {
   const app = await apps.open({ tasks: TASKS, lanes: LANES })
   await state.emptyAudit(database.sql)
-  const { submitter, toSubmission } = app.services
-  const submission = await toSubmission('plain', 1, {}, 'ann')
+  const { submitter } = app.services
+  const submission = await app.services.toSubmission('plain', 1, {}, 'ann')
   const { id } = await submitter.submit({ ...submission, author: { actor: 'ann', requestId: 'r-3' } })
   const { entries } = await app.access.readAudit({ actor: 'ann' })
   expect(entries.map(({ target, requestId }) => ({ target, requestId }))).toEqual([

@@ -72,8 +72,9 @@ export class Probes {
   }
 
   async job(owner: string, name = 'plain', options: object = {}, input: unknown = null): Promise<string> {
-    const { submitter, toSubmission } = this.server.app.services
-    return (await submitter.submit(await toSubmission(name, input, options, owner))).id
+    const { submitter } = this.server.app.services
+    return (await submitter.submit(await this.server.app.services.toSubmission(name, input, options, owner)))
+      .id
   }
 
   /** A fan-out that waits for its children, which nobody runs. */

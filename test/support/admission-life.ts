@@ -28,10 +28,10 @@ async function limits(app: Sluice): Promise<string[]> {
 
 /** Though it is asked for again and again, one job makes it. */
 async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
-  const { db, submitter, gate, toSubmission, calls } = app.services
+  const { db, submitter, gate, calls } = app.services
   const wanted = { name: 'plain', key: `ensured-${round}`, owner: undefined, caller: 'life' }
   const input = { n: round }
-  const submission = await toSubmission(wanted.name, input, { key: wanted.key }, 'life')
+  const submission = await app.services.toSubmission(wanted.name, input, { key: wanted.key }, 'life')
   const parts = { submitter, gate }
   const ensured = await patiently(
     () =>
@@ -63,9 +63,9 @@ async function result(app: Sluice, sql: Sql, round: number): Promise<string[]> {
 
 /** Repeated as long as its answer is lost, it is carried out once. */
 async function request(app: Sluice, sql: Sql, round: number): Promise<string[]> {
-  const { db, submitter, toSubmission } = app.services
+  const { db, submitter } = app.services
   const tag = `once-${round}`
-  const submission = await toSubmission('plain', { n: 0 }, { tags: [tag] }, 'life')
+  const submission = await app.services.toSubmission('plain', { n: 0 }, { tags: [tag] }, 'life')
   const asked = { owner: 'life', key: tag, hash: createHash('sha256').update(tag).digest() }
   const ask = () =>
     patiently(

@@ -4,6 +4,7 @@ import { viewFleet } from '../../src/engine/views/fleet-view.ts'
 import type { Sluice } from '../../src/index.ts'
 import { addJobsDone } from '../../src/store/add-jobs-done.ts'
 import { askForWorkers } from '../../src/store/ask-for-workers.ts'
+import { deletePool } from '../../src/store/delete-pool.ts'
 import { endAbandonedRequests } from '../../src/store/end-abandoned-requests.ts'
 import { endRequest } from '../../src/store/end-request.ts'
 import { endWorker } from '../../src/store/end-worker.ts'
@@ -29,7 +30,11 @@ export async function liveFleet(app: Sluice): Promise<string[]> {
   const { max, idleMs } = await repeated('getPool', () => getPool(calls, 'life'))
   const again = await repeated('forgetPoolChanges', () => forgetPoolChanges(calls, 'life', 'life'))
   const seen = [max, idleMs, again.max, again.idleMs].join()
-  const problems = seen === '7,300000,2,60000' ? [] : [`a pool went through ${seen}`]
+  const { found } = await repeated('deletePool', () => deletePool(calls, 'gone'))
+  const problems = [
+    ...(seen === '7,300000,2,60000' ? [] : [`a pool went through ${seen}`]),
+    ...(found ? ['a pool that nobody declared was deleted'] : []),
+  ]
   return [...problems, ...(await liveRequest(app)), ...(await leave(app))]
 }
 

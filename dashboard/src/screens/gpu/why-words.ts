@@ -4,7 +4,7 @@ type Why = Budgets['queues'][number]['why']
 
 /** Short, for a column; the whole reason stands beside it. */
 export const WHY_WORDS: Readonly<Record<Why, string>> = {
-  starts: 'Starts now',
+  starts: 'Starts next',
   next: 'Next',
   parallel: 'When a job ends',
   'warm-elsewhere': 'Loaded elsewhere',
