@@ -4363,7 +4363,7 @@ begin
      where c.task = p_task and c.lane = v_lane and c.model is not distinct from p_model and c.requires = p_requires and c.chosen = p_chosen;
     exit when found;
     if v_lane is null then
-      raise exception 'there is no lane %; there are %', to_json(p_lane),
+      raise exception 'lane % does not exist; existing lanes: %', to_json(p_lane),
         (select string_agg(l.name, ', ' order by l.name)
            from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;
@@ -5355,7 +5355,7 @@ begin
     -- So that nobody deletes it meanwhile.
     perform 1 from sluice.lanes l where l.name = p_lane and l.deleted_at is null for no key update;
     if not found then
-      raise exception 'there is no lane %', to_json(p_lane) using errcode = 'SL003', detail = p_lane;
+      raise exception 'lane % does not exist', to_json(p_lane) using errcode = 'SL003', detail = p_lane;
     end if;
   end if;
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));

@@ -35,7 +35,7 @@ export function isFiltered(ids: readonly string[], options: ManyFlags): boolean 
     throw wrong('--dry-run', `counts what a filter finds: give one of ${FILTER_FLAGS}`)
   }
   throw filtered
-    ? wrong('job', `ids of jobs and a filter (${FILTER_FLAGS}) exclude each other: give one of them`)
+    ? wrong('job', `ids of jobs and a filter (${FILTER_FLAGS}) cannot be combined: use one of them`)
     : wrong('job', `name the jobs by their ids, or by a filter (${FILTER_FLAGS})`)
 }
 

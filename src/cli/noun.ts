@@ -63,7 +63,7 @@ function findOne<T>(
       details: { ...details, [HINT]: `name one by its id: ${found.map(idOf).join(', ')}` },
     })
   const near = suggest(name, all.map(nameOf))
-  throw new SluiceError(missing, `there is no ${noun} ${JSON.stringify(name)}`, {
+  throw new SluiceError(missing, `${noun} ${JSON.stringify(name)} does not exist`, {
     details: {
       ...details,
       [HINT]: near === undefined ? `list them with: sluice ${noun}s` : `did you mean ${near}?`,

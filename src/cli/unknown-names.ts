@@ -40,5 +40,5 @@ async function unknownName(
     known.map((each) => each.name),
   )
   const hint = near === undefined ? `list them with: sluice ${kind}s` : `did you mean ${near}?`
-  return `there is no ${kind} ${JSON.stringify(name)}; ${hint}`
+  return `${kind} ${JSON.stringify(name)} does not exist; ${hint}`
 }

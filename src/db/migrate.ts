@@ -220,7 +220,7 @@ export async function checkSuitable(url: string, { complete = false } = {}): Pro
 async function refuseIncomplete({ applied, available }: MigrationState, look: Look): Promise<void> {
   if (applied < available) {
     throw unsuitable(
-      `the schema is at version ${applied}, this program needs ${available}: run \`sluice migrate\``,
+      `the schema is at version ${applied}, but this program needs ${available}: run \`sluice migrate\``,
     )
   }
   if (applied > available) return

@@ -34,7 +34,7 @@ const APPEND = statement(
    ), stored as (
      insert into sluice.logs (job_id, attempt, at, level, line)
      select p.id, p.attempt, p.at, case when b.over then 'warn' else p.level end,
-            case when b.over then 'the log of this attempt is full; further lines are dropped' else p.line end
+            case when b.over then 'the log of this attempt is full; dropping further lines' else p.line end
        from placed p cross join lateral (select p.lines > ${MAX_LOG_LINES} or p.bytes > ${MAX_LOG_BYTES} as over) b
       where p.lines - 1 <= ${MAX_LOG_LINES} and p.bytes - octet_length(p.line) <= ${MAX_LOG_BYTES}
       order by p.n

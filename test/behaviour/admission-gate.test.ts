@@ -68,7 +68,7 @@ test('a limit that rejects jobs writes one line to the log, and one a minute whi
   expect(lines).toEqual([
     [
       { task: 'idle', maxQueued: 7, queued: 7, rejected: 1 },
-      'jobs rejected: too many of the task are waiting',
+      'jobs rejected: too many jobs of the task are waiting',
     ],
   ])
   clock.now += 101

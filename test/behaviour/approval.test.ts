@@ -21,7 +21,7 @@ test('a job that needs approval does not run before somebody approves it', async
     attempt: 0,
     approvedBy: null,
   })
-  expect((await app.why(job.id)).reason).toBe('it waits for somebody to approve it')
+  expect((await app.why(job.id)).reason).toBe('it is waiting for approval')
 
   await app.approve(job.id)
 

@@ -134,7 +134,7 @@ describe('models on a device', () => {
       'limits.gpu0: 10 must be a size with a unit, such as 10GB: vram is counted in bytes',
     )
     await expect(app.setBudget('vram', { limits: { gpu0: '48GB' } })).rejects.toThrow(
-      /^limits.gpu0: 48GB is more than the 24GB that \S+\/gpu0 has: give at most 24GB, or null for no limit$/,
+      /^limits.gpu0: 48GB is more than the 24GB that \S+\/gpu0 has: use at most 24GB, or null for no limit$/,
     )
     await app.setBudget('vram', { limits: { gpu0: '10GB' } })
     expect(await held('vram')).toBe(20 * 1024 ** 3)

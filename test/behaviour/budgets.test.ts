@@ -244,7 +244,7 @@ describe('what is left behind', () => {
     await expect(app.removeBudget('paste')).rejects.toMatchObject({
       code: 'BUDGET_IN_USE',
       message:
-        'budget paste cannot be deleted: used by glued, for which pool gluers may start workers; take it out of their uses and let their jobs end first; max: 0 keeps pool gluers from starting any',
+        'budget paste cannot be deleted: used by glued, for which pool gluers may start workers. Remove it from their uses and let their jobs end first; max: 0 keeps pool gluers from starting any',
       details: { name: 'paste', tasks: ['glued'], pools: ['gluers'], jobs: 0 },
     })
     await app.setPool('gluers', { max: 0 })
@@ -266,7 +266,7 @@ describe('what is left behind', () => {
     const used = {
       code: 'BUDGET_IN_USE',
       message:
-        'budget glue cannot be deleted: used by sticks; take it out of their uses and let their jobs end first',
+        'budget glue cannot be deleted: used by sticks. Remove it from their uses and let their jobs end first',
       details: { name: 'glue', tasks: ['sticks'] },
     }
     const job = await app.submit(sticks, undefined)
@@ -280,7 +280,7 @@ describe('what is left behind', () => {
     // Also when the task has forgotten it meanwhile: its running jobs have not.
     const plain = await apps.open({ tasks: [task({ name: 'sticks', run: () => null })], lanes })
     await expect(plain.removeBudget('glue')).rejects.toMatchObject({
-      message: expect.stringContaining('1 running job draws from it'),
+      message: expect.stringContaining('1 running job uses it'),
     })
     gate.open()
     await job.result()

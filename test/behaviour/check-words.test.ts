@@ -26,7 +26,7 @@ const FORBIDDEN = `who${'ever'}`
 
 test('accepts plain texts, and words that are forbidden only in another meaning', async () => {
   const found = await complaints({
-    'src/a.ts': "throw new Error('job 7 is not a job of this owner; there is no job 7')",
+    'src/a.ts': "throw new Error('job 7 is not a job of this owner; job 7 does not exist')",
     'docs/a.md': 'The server asks the worker to stop.',
     'sql/functions/a.sql': "raise exception 'lane % does not exist', p_lane;",
     'test/a.test.ts': "test('requeues a job when its worker dies', () => {})",

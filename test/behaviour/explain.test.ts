@@ -39,10 +39,10 @@ test('a job that is not due, awaits approval, backs off or snoozes says so', asy
   for (const job of [broken, snoozes])
     await until(async () => (await app.getJob(job.id)).state === 'scheduled', 'both to wait')
 
-  expect(await why(app, later)).toBe('it is not due before 2100-01-01T00:00:00.000Z')
-  expect(await why(app, unapproved)).toBe('it waits for somebody to approve it')
-  expect(await why(app, broken)).toMatch(/^it failed \(the disk is full\) and is tried again at 20/)
-  expect(await why(app, snoozes)).toMatch(/^it is not due before 20/)
+  expect(await why(app, later)).toBe('it is scheduled for 2100-01-01T00:00:00.000Z')
+  expect(await why(app, unapproved)).toBe('it is waiting for approval')
+  expect(await why(app, broken)).toMatch(/^it failed \(the disk is full\) and will be retried at 20/)
+  expect(await why(app, snoozes)).toMatch(/^it is scheduled for 20/)
 })
 
 test('a job without capacity names what it lacks', async () => {
@@ -162,14 +162,14 @@ test('a job that runs or has ended says that it does not wait', async () => {
   await app.cancel(cancelled.id)
   await gate.arrived()
 
-  expect(await why(app, job)).toBe('it does not wait: it runs on here')
-  expect(await why(app, cancelled)).toBe('it does not wait: it has been cancelled')
+  expect(await why(app, job)).toBe('it is not waiting: it runs on here')
+  expect(await why(app, cancelled)).toBe('it is not waiting: it has been cancelled')
   expect((await app.why(cancelled.id)).words).toEqual([
-    `job ${cancelled.id} (ends) does not wait: it has been cancelled`,
+    `job ${cancelled.id} (ends) is not waiting: it has been cancelled`,
   ])
   gate.open()
   await job.result()
-  expect(await why(app, job)).toBe('it does not wait: it has completed')
+  expect(await why(app, job)).toBe('it is not waiting: it has completed')
   await expect(app.why('99999')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' })
 })
 
@@ -183,11 +183,11 @@ test('a workflow that nobody moves on says so, and one that is moved on does not
     job.id,
   ])
   expect(await why(app, job)).toMatch(
-    /^nobody moves it on: it was woken 6\d s ago, and no worker or server is there;/,
+    /^no process advances it: it was woken 6\d s ago, but no worker or server is running./,
   )
   await app.work()
   await job.result()
-  expect(await why(app, job)).toBe('it does not wait: it has completed')
+  expect(await why(app, job)).toBe('it is not waiting: it has completed')
 })
 
 test('each job keeps how often it was passed over, and why', async () => {

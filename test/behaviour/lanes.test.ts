@@ -169,7 +169,9 @@ describe('what a lane is set to', () => {
     const app = await apps.open({})
     await expect(app.setLane('nowhere', { slots: 1 })).rejects.toMatchObject({
       code: 'LANE_NOT_FOUND',
-      message: expect.stringMatching(/^there is no lane "nowhere"; there are .*default.*interactive/),
+      message: expect.stringMatching(
+        /^lane "nowhere" does not exist; existing lanes: .*default.*interactive/,
+      ),
     })
     await expect(app.resetLane('nowhere')).rejects.toMatchObject({ code: 'LANE_NOT_FOUND' })
     expect(await app.setLane('maintenance', { poll: '0s' })).toMatchObject({ pollMs: 10 })

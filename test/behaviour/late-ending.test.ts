@@ -41,7 +41,7 @@ test('an ending of a job that the worker no longer holds is refused, and keeps n
   const answer = await cycle([ended(first, 2), ended(second, 3)], 0)
   expect(answer).toMatchObject({ refused: [{ id: first.id }] })
   expect(logged.filter((message) => message.includes('cycle failed'))).toEqual([])
-  expect(logged).toContain('some endings were refused: this worker no longer held the jobs')
+  expect(logged).toContain('rejected outcomes: this worker no longer held the jobs')
   expect(await app.getJob(first.id)).toMatchObject({ state: 'completed', result: 1 })
   expect(await app.getJob(second.id)).toMatchObject({ state: 'completed', result: 3 })
   await source.close('the test is over')

@@ -93,7 +93,7 @@ test('only the last of a burst of progress is stored', async () => {
 })
 
 test('the lines of an attempt are bounded in number, length and all together; a last line says so', async () => {
-  const full = 'the log of this attempt is full; further lines are dropped'
+  const full = 'the log of this attempt is full; dropping further lines'
   const floods = task({
     name: 'floods',
     retry: { attempts: 2, delay: 0 },

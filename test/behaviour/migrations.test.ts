@@ -403,7 +403,7 @@ test('reads since when programs are compatible from the first line of a migratio
 test('a program with migrate: false rejects a schema that is too old', async () => {
   await expect(sluice({ database: database.url, migrate: false })).rejects.toMatchObject({
     code: 'DATABASE_UNSUITABLE',
-    message: `the schema is at version 0, this program needs ${newest}: run \`sluice migrate\``,
+    message: `the schema is at version 0, but this program needs ${newest}: run \`sluice migrate\``,
   })
 })
 

@@ -242,7 +242,7 @@ describe('a lane that an operator deletes', () => {
     const refused = (why: string) =>
       expect(app.deleteLane('full')).rejects.toMatchObject({
         code: 'LANE_IN_USE',
-        message: `lane full is in use: ${why}. Say where tasks and jobs go: sluice lanes delete full --move-to LANE`,
+        message: `lane full is in use: ${why}. Name the lane to move its tasks and jobs to: sluice lanes delete full --move-to LANE`,
       })
     const job = await app.submit(inUse, null, { lane: 'full' })
     await gate.arrived()

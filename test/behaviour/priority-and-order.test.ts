@@ -79,7 +79,7 @@ test('a waiting job can be reprioritised, up and down; one that runs or has ende
   expect(await app.getJob(third!.id)).toMatchObject({ priority: 5 })
   await expect(app.reprioritise(running!.id, 1)).rejects.toMatchObject({
     code: 'ILLEGAL_TRANSITION',
-    message: `job ${running!.id} is running and cannot be reprioritised: only a job that waits can be, or a workflow that has not ended`,
+    message: `job ${running!.id} is running and cannot be reprioritised: only a waiting job can be, or a workflow that has not ended`,
   })
   await expect(app.reprioritise(second!.id, 0.5)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
   gate.open()

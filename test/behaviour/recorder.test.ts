@@ -21,7 +21,7 @@ test('what an outage makes it drop is counted, and said in one line', async () =
   expect(said).toEqual([
     {
       fields: { dropped: 7, waiting: 50_000 },
-      message: '7 log lines dropped: more than 50000 waited to be stored',
+      message: 'dropped 7 log lines: more than 50000 were waiting to be stored',
     },
   ])
   expect(stored.reduce((sum, each) => sum + each, 0)).toBe(50_000)

@@ -95,7 +95,7 @@ test('only a finished job can run again, and only while its key is free', async 
     code: 'JOB_NOT_FOUND',
     // Which database, and nothing that opens it.
     message: expect.stringMatching(
-      new RegExp(`^there is no job 31337 in database ${database.name} on [^@]+$`),
+      new RegExp(`^job 31337 does not exist in database ${database.name} on [^@]+$`),
     ),
   })
 })

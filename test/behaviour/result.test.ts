@@ -219,7 +219,7 @@ test('a caller may stop waiting after a timeout or by a signal; the job continue
 
   await expect(job.result({ timeout: 50 })).rejects.toMatchObject({
     code: 'RESULT_TIMEOUT',
-    message: `job ${job.id} has not ended within 50ms; it goes on`,
+    message: `job ${job.id} did not end within 50ms; it continues`,
     details: { jobId: job.id, timeoutMs: 50 },
   })
   const controller = new AbortController()

@@ -42,7 +42,7 @@ test('by default a task is tried three times, the waits grow, and the history te
   const first = await delayOf(app, job.id)
   expect(first).toBeGreaterThanOrEqual(5000)
   expect(first).toBeLessThanOrEqual(10_000)
-  expect((await app.why(job.id)).reason).toMatch(/^it failed \(broke 1\) and is tried again at /)
+  expect((await app.why(job.id)).reason).toMatch(/^it failed \(broke 1\) and will be retried at /)
   await hurry(job.id)
   await until(async () => (await app.getJob(job.id)).failures === 2, 'the second failure')
   const second = await delayOf(app, job.id)
@@ -196,7 +196,7 @@ test('snooze burns nothing: a task may snooze more often than it may fail', asyn
   const delay = await delayOf(app, job.id)
   expect(delay).toBeGreaterThan(899_000)
   expect(await app.getJob(job.id)).toMatchObject({ failures: 0, losses: 0, error: null })
-  expect((await app.why(job.id)).reason).toMatch(/^it is not due before /)
+  expect((await app.why(job.id)).reason).toMatch(/^it is scheduled for /)
   await hurry(job.id)
   await expect(job.result()).rejects.toMatchObject({ error: 'now it counts' })
   expect((await app.listAttempts(job.id)).map((attempt) => attempt.ending)).toEqual([

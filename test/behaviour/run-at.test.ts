@@ -20,7 +20,7 @@ test('a job does not start before its time, and soon after', async () => {
   ]
   for (const job of jobs)
     expect(await app.getJob(job.id)).toMatchObject({ status: 'queued', state: 'scheduled' })
-  expect((await app.why(jobs[0]!.id)).reason).toMatch(/^it is not due before 20/)
+  expect((await app.why(jobs[0]!.id)).reason).toMatch(/^it is scheduled for 20/)
 
   await Promise.all(jobs.map((job) => job.result()))
 

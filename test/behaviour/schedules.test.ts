@@ -170,7 +170,7 @@ describe('firing', () => {
         skipped: 0,
       })
     })
-    expect(lines).toEqual(['a schedule could not be fired; it is tried again'])
+    expect(lines).toEqual(['could not fire a schedule; will try again'])
     expect(await ticksOf('daily')).toEqual([])
     expect(await fire('2031-05-01T03:00:05Z')).toEqual({ fired: 1, skipped: 0 })
     expect(await app.listFirings('daily')).toMatchObject([{ attached: true }])
@@ -244,7 +244,7 @@ describe('ticks that get no job', () => {
     await cancelAll()
     await fireDue(processes[1]!, log, { now: new Date('2031-05-01T04:00:01Z') })
     expect(lines).toEqual([
-      ['warn', expect.objectContaining({ skipped: 'overlap' }), 'a tick of a schedule got no job'],
+      ['warn', expect.objectContaining({ skipped: 'overlap' }), 'a tick of a schedule created no job'],
       ['info', expect.objectContaining({ schedule: 'slow', ticks: 3 }), expect.stringContaining('has ended')],
     ])
     // The next episode is another one, also where ticks are fired one at a time.
@@ -304,7 +304,7 @@ describe('ticks that get no job', () => {
     expect(await app.listFirings('a')).toMatchObject([
       {
         skipped: 'refused',
-        reason: expect.stringMatching(/^there is no lane "nowhere"; there are /),
+        reason: expect.stringMatching(/^lane "nowhere" does not exist; existing lanes: /),
         jobId: null,
       },
     ])
@@ -461,7 +461,7 @@ describe('schedules of a config file', () => {
     expect(apps.logged).toContainEqual({
       level: 'warn',
       fields: { schedule: 'early', task: 'later', workflow: undefined },
-      message: 'a schedule runs what no program has made known yet',
+      message: 'a schedule runs a task or workflow that no program has registered',
     })
     await startAt('early', '2031-05-01T00:00:00Z')
     await fire('2031-05-01T00:00:01Z')

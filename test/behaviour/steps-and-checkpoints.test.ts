@@ -264,7 +264,7 @@ test('a checkpoint that cannot be stored before the attempt is stopped fails, an
   expect(thrown).toMatchObject({
     code: worksThroughServers() ? 'SERVER_UNAVAILABLE' : 'DATABASE_UNAVAILABLE',
     message: expect.stringMatching(
-      /^the checkpoint could not be stored before the attempt was stopped \(tries: \d+\): /,
+      /^could not store the checkpoint before the attempt was stopped \(tries: \d+\): /,
     ),
   })
   await app.close()

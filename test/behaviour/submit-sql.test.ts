@@ -99,7 +99,7 @@ test('it belongs to the caller\u2019s transaction, and the hint comes with the c
 test.each([
   [`'nobody'`, 'SL002', "no task named 'nobody'"],
   [`null`, 'SL002', 'no task named null'],
-  [`'resize', lane => 'nowhere'`, 'SL003', 'there is no lane "nowhere"'],
+  [`'resize', lane => 'nowhere'`, 'SL003', 'lane "nowhere" does not exist'],
   [`'resize', priority => 1000001`, 'SL005', 'priority: 1000001 must be from -1000000 to 1000000'],
   [`'resize', key => ''`, 'SL005', 'key: must be a text of 1 to 500 characters'],
   [`'resize', key => repeat('k', 501)`, 'SL005', 'key: must be a text'],

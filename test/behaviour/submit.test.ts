@@ -256,7 +256,9 @@ test('a task or lane that nobody knows is refused by its name', async () => {
   })
   await expect(app.submit(known, 1, { lane: 'side' })).rejects.toMatchObject({
     code: 'LANE_NOT_FOUND',
-    message: expect.stringMatching(/^there is no lane "side"; there are (.+, )?default, interactive, /),
+    message: expect.stringMatching(
+      /^lane "side" does not exist; existing lanes: (.+, )?default, interactive, /,
+    ),
     details: { name: 'side' },
   })
 })

@@ -142,7 +142,7 @@ test('a running workflow that is reprioritised goes before others, at any depth'
   expect((await app.getJob(await below(root.id, 'later'))).priority).toBe(10)
   await expect(app.reprioritise(root.id, 1)).rejects.toMatchObject({
     code: 'ILLEGAL_TRANSITION',
-    message: expect.stringContaining('only a job that waits can be, or a workflow that has not ended'),
+    message: expect.stringContaining('only a waiting job can be, or a workflow that has not ended'),
   })
 })
 

@@ -163,8 +163,8 @@ describe('the server', () => {
         check: 'oldest transaction',
         level: 'warning',
         found:
-          'open for 10m: process 4711 (report, ann, idle in transaction); rows that died since cannot be removed',
-        advice: 'end it where it was begun, or: select pg_terminate_backend(4711)',
+          'open for 10m: process 4711 (report, ann, idle in transaction); rows that died since then cannot be removed',
+        advice: 'end it where it was started, or run: select pg_terminate_backend(4711)',
       },
     ])
     const tables = [
@@ -211,7 +211,7 @@ test.runIf(existsSync(PGBOUNCER))(
           check: 'hints',
           level: 'warning',
           found: 'do not arrive; DATABASE_URL probably names a pooler in transaction mode',
-          advice: expect.stringContaining('let workers connect to the server itself'),
+          advice: expect.stringContaining('connect workers directly to the server'),
         },
       ])
       expect(code).toBe(0)
@@ -241,11 +241,11 @@ describe('the schema', () => {
     )
     const found = (await complaints()).filter(({ check }) => check === 'schema drift')
     expect(found.map(({ level, found: text }) => `${level}: ${text}`).sort()).toEqual([
-      'note: table sluice.mine is not of Sluice',
-      'problem: function sluice.rank_v1(...) is not as the migrations made it',
+      'note: table sluice.mine does not belong to Sluice',
+      'problem: function sluice.rank_v1(...) differs from what the migrations created',
       'problem: index sluice.queue_ready is missing',
-      'problem: table sluice.attempts is not as the migrations made it',
-      'problem: table sluice.composites is not as the migrations made it',
+      'problem: table sluice.attempts differs from what the migrations created',
+      'problem: table sluice.composites differs from what the migrations created',
     ])
   })
 
@@ -261,8 +261,8 @@ describe('the schema', () => {
       {
         check: 'schema',
         level: 'problem',
-        found: `at version ${newest!.version - 1}, this program needs ${newest!.version}`,
-        advice: 'sluice migrate brings it up to date',
+        found: `at version ${newest!.version - 1}, but this program needs ${newest!.version}`,
+        advice: 'sluice migrate upgrades it',
       },
     ])
   })
@@ -330,14 +330,14 @@ describe('schedules', () => {
       {
         check: 'schedule lost',
         level: 'warning',
-        found: 'runs task gone, which no program has made known',
+        found: 'runs task gone, which no program has registered',
         advice: expect.any(String),
       },
       {
         check: 'schedule lost',
         level: 'note',
         found: expect.stringMatching(/^cron, task set by an operator/),
-        advice: 'sluice schedules reset lost goes back to what they say',
+        advice: 'sluice schedules reset lost restores what they declare',
       },
     ])
   })
@@ -366,7 +366,7 @@ describe('lanes, workers and queues', () => {
         found: expect.stringMatching(
           /^slots is 9, set by an operator \(last change .+ by .+\); the config says 2$/,
         ),
-        advice: 'sluice lanes reset interactive lets the config decide again',
+        advice: 'sluice lanes reset interactive restores the value of the config',
       },
       {
         check: 'lane interactive',
@@ -417,8 +417,8 @@ describe('lanes, workers and queues', () => {
       {
         check: 'device box/gpu0',
         level: 'note',
-        found: "an operator's limit holds vram at 20GB of 24GB; the config knows of none",
-        advice: 'sluice budgets set vram --limit box/gpu0=none lifts it; sluice audit tells who set it',
+        found: "an operator's limit holds vram at 20GB of 24GB; the config does not set one",
+        advice: 'sluice budgets set vram --limit box/gpu0=none removes it; sluice audit shows who set it',
       },
     ])
     expect(findings.filter(({ check }) => check.startsWith('budget '))).toEqual([
@@ -428,7 +428,7 @@ describe('lanes, workers and queues', () => {
         found: expect.stringMatching(
           /^capacity is 5, set by an operator \(last change .+ by .+\); the config says 3$/,
         ),
-        advice: 'sluice budgets reset seats lets the config decide again',
+        advice: 'sluice budgets reset seats restores the value of the config',
       },
       {
         check: 'budget vram',
@@ -439,14 +439,15 @@ describe('lanes, workers and queues', () => {
       {
         check: 'budget later',
         level: 'note',
-        found: 'is in the config and not in the database',
-        advice: 'it is made when a worker or program with this config starts',
+        found: 'is in the config but not in the database',
+        advice: 'it is created when a worker or program with this config starts',
       },
       {
         check: 'budget cards',
         level: 'warning',
-        found: 'a worker on box reads no GPUs, though the machine had GPU-a: it gets no jobs that use cards',
-        advice: expect.stringContaining('see whether nvidia-smi answers there'),
+        found:
+          'a worker on box detects no GPUs, though the machine had GPU-a: it gets no jobs that use cards',
+        advice: expect.stringContaining('check whether nvidia-smi works there'),
       },
     ])
   })
@@ -463,7 +464,7 @@ describe('lanes, workers and queues', () => {
         check: 'lane system',
         level: 'problem',
         advice: 'sluice lanes set system --stale 24s',
-        found: 'stale is 15s, not more than twice the heartbeat of 8s: no program starts',
+        found: 'stale is 15s, not more than twice the heartbeat of 8s: no program can start',
       },
     ])
     expect((await cli.run(['lanes', 'set', 'system', '--stale', '24s'])).code).toBe(0)
@@ -500,7 +501,7 @@ describe('lanes, workers and queues', () => {
       {
         check: 'holdings',
         level: 'problem',
-        found: '1 jobs run in lane interactive under no worker',
+        found: '1 jobs in lane interactive run without a worker',
         advice: expect.stringContaining('DRIFT'),
       },
       {

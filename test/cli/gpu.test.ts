@@ -64,7 +64,7 @@ describe.each(WAYS)('over %s', (way) => {
       return stdout.includes('offered by') && stdout
     }, 'the worker to offer its devices')
     expect(idle).toContain(`vram on ${GPU}  offered by w1\n  held      ${'░'.repeat(24)}  0 of 24GB\n`)
-    expect(idle).toContain('nothing waits\n')
+    expect(idle).toContain('no jobs are waiting\n')
 
     await cli.json('submit', 'chat')
     await until(
@@ -177,7 +177,7 @@ describe.each(WAYS)('over %s', (way) => {
       'a budget that is not there',
       ['set', 'seats', '--capacity', '1'],
       1,
-      'there is no budget "seats"; there are licences, vram',
+      'budget "seats" does not exist; existing budgets: licences, vram',
     ],
     ['nothing to set', ['set', 'vram'], 2, 'nothing to set: give --capacity, --limit'],
     ['no amount', ['set', 'licences', '--capacity', 'lots'], 2, 'Write a number of at least 0'],
@@ -194,7 +194,7 @@ describe.each(WAYS)('over %s', (way) => {
       2,
       'capacity: budget vram is counted per device',
     ],
-    ['a reset of one that is not there', ['reset', 'seats'], 1, 'there is no budget "seats"'],
+    ['a reset of one that is not there', ['reset', 'seats'], 1, 'budget "seats" does not exist'],
     ['to delete one in use', ['delete', 'vram'], 1, 'budget vram cannot be deleted: used by chat, draw'],
   ])('budgets: %s is refused', async (_, args, exit, message) => {
     const { code, stderr } = await cli.run(['budgets', ...args])

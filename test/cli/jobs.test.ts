@@ -119,7 +119,7 @@ describe.each(WAYS)('over %s', (way) => {
         expect.stringMatching(/LANE_NOT_FOUND\nhint: {2}did you mean interactive\?/),
       ])
       const lane = await cli.run(['lanes', 'set', 'interctive', '--slots', '3'])
-      expect(lane.stderr).toContain('there is no lane "interctive"; did you mean interactive?')
+      expect(lane.stderr).toContain('lane "interctive" does not exist; did you mean interactive?')
     })
 
     test('keeps every option with the job', async () => {
@@ -270,7 +270,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect(misspelled.code).toBe(0)
       expect(misspelled.stdout).not.toContain('--steps')
       expect(misspelled.stderr).toBe(
-        'warning: there is no task "ecko"; did you mean echo?\nwarning: there is no lane "parkd"; did you mean parked?\n',
+        'warning: task "ecko" does not exist; did you mean echo?\nwarning: lane "parkd" does not exist; did you mean parked?\n',
       )
     })
   })
@@ -362,7 +362,7 @@ describe.each(WAYS)('over %s', (way) => {
       ])
       expect(code).toBe(1)
       expect(stdout).toBe(`job ${waiting}: cancelled\njob ${running}: asked to stop\n`)
-      expect(stderr).toMatch(/there is no job 99999999( in database \S+ on \S+)? \(JOB_NOT_FOUND\)/)
+      expect(stderr).toMatch(/job 99999999 does not exist( in database \S+ on \S+)? \(JOB_NOT_FOUND\)/)
       expect((await row(waiting)).error).toBe('cancelled: enough')
       await inState(running, 'cancelled')
       const again = await cli.run(['cancel', waiting, '--json'])

@@ -169,7 +169,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect((await cli.run(['lanes'])).stdout).not.toMatch(/\ninteractive +open/)
       expect((await cli.run(['lanes', 'move', 'noop'])).stderr).toContain('give either a lane')
       expect((await cli.run(['lanes', 'move', 'nop', 'system'])).stderr).toContain(
-        'there is no task "nop"; did you mean noop?',
+        'task "nop" does not exist; did you mean noop?',
       )
 
       const { stdout } = await cli.run(['lanes', 'reset'])
@@ -181,7 +181,7 @@ describe.each(WAYS)('over %s', (way) => {
       )
     })
 
-    test('drain stops a lane from starting jobs, resume lets it go on', async () => {
+    test('drain stops a lane from starting jobs, and resume lets it start them again', async () => {
       const drained = await cli.run(['pause', 'interactive'])
       expect(drained.stdout).toBe(
         'lane interactive is paused: it starts no more jobs; nothing runs in it; sluice resume interactive resumes it\n',
@@ -205,7 +205,7 @@ describe.each(WAYS)('over %s', (way) => {
 
     test('resume and drain of a number point to the job of that id', async () => {
       const { code, stderr } = await cli.run(['resume', '111'])
-      expect([code, stderr]).toEqual([1, expect.stringContaining('there is no lane "111"')])
+      expect([code, stderr]).toEqual([1, expect.stringContaining('lane "111" does not exist')])
       expect(stderr).toContain(
         'hint:  sluice resume takes the name of a lane. Run job 111 again with: sluice retry 111',
       )
@@ -246,7 +246,7 @@ describe.each(WAYS)('over %s', (way) => {
         const { code, stderr } = await cli.run([...args, 'nowhere'])
         expect(code).toBe(1)
         expect(stderr).toContain(
-          'there is no lane "nowhere"; there are default, interactive, maintenance, system',
+          'lane "nowhere" does not exist; existing lanes: default, interactive, maintenance, system',
         )
         expect(stderr).toContain('code:  LANE_NOT_FOUND')
       },
@@ -280,7 +280,7 @@ describe.each(WAYS)('over %s', (way) => {
       const { code, stderr } = await cli.run(['workers', 'drain', 'w2'])
       expect([code, stderr]).toEqual([
         1,
-        expect.stringContaining('no live worker is named "w2"; there are w1'),
+        expect.stringContaining('no live worker is named "w2"; live workers: w1'),
       ])
     })
   })

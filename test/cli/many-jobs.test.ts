@@ -184,24 +184,24 @@ describe.each(['on the database', 'through a server'])('%s', (way) => {
     const killed = await run('cancel', '--task', 'idel', '--dry-run')
     expect([killed.code, killed.stderr]).toEqual([
       0,
-      'warning: there is no task "idel"; did you mean idle?\n',
+      'warning: task "idel" does not exist; did you mean idle?\n',
     ])
     const niced = await run('priority', '5', '--lane', 'defualt', '--dry-run')
     expect([niced.code, niced.stderr]).toEqual([
       0,
-      'warning: there is no lane "defualt"; did you mean default?\n',
+      'warning: lane "defualt" does not exist; did you mean default?\n',
     ])
   })
 })
 
 test.each([
   [['cancel'], 'name the jobs by their ids, or by a filter'],
-  [['cancel', '5', '--task', 'idle'], 'exclude each other'],
+  [['cancel', '5', '--task', 'idle'], 'cannot be combined'],
   [['cancel', '5', '--dry-run'], '--dry-run: counts what a filter finds'],
   [['retry'], 'name the jobs'],
   [['retry', '--task', 'idle', '--from', 'step'], '--from'],
   [['priority', '5'], 'name the jobs'],
-  [['priority', '5', '6', '--task', 'idle'], 'exclude each other'],
+  [['priority', '5', '6', '--task', 'idle'], 'cannot be combined'],
   [['priority', 'high', '--task', 'idle'], 'whole number'],
 ])('%j is refused, and nothing is done', async (args, words) => {
   const { code, stderr } = await cli.run(args, { environment: { DATABASE_URL: database.url } })

@@ -123,8 +123,8 @@ schedules: { nightly: { workflow: chain, cron: "0 3 * * *", timezone: Europe/Ber
     })
 
     test.each([
-      [['show', 'nightl'], 1, 'there is no schedule "nightl"'],
-      [['create', 'nightly', '--task', 'noop', '--cron', '@daily'], 1, 'there is a schedule nightly already'],
+      [['show', 'nightl'], 1, 'schedule "nightl" does not exist'],
+      [['create', 'nightly', '--task', 'noop', '--cron', '@daily'], 1, 'schedule nightly already exists'],
       [['create', 'x', '--task', 'noop', '--cron', '0 99 * * *'], 2, 'Invalid value for hour: 99'],
       [['create', 'x', '--cron', '@daily'], 2, 'has neither task nor workflow'],
       [['create', 'x', '--task', 'noop', '--cron', '@daily', '--overlap', 'queue'], 2, 'allow or skip'],

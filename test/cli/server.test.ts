@@ -50,8 +50,8 @@ describe('sluice server', () => {
       defaultSet: ['deadline', 'maxActive'],
     })
     const limits =
-      'at most 1024 active jobs, jobs must start within 4h, for everyone who submits, also by library'
-    const off = 'switch off: sluice admission --max-active none --deadline none'
+      'at most 1024 active jobs, jobs must start within 4h, for all submitters, including the library'
+    const off = 'switch off with: sluice admission --max-active none --deadline none'
     expect(first.stdout.match(/^limits set: .*$/gm)).toEqual([`limits set: ${limits}; ${off}`])
     expect((await cli.run(['admission'])).stdout).toContain(`${limits}; ${off}`)
 

@@ -64,7 +64,7 @@ test('show gives no reason of another moment when a job starts while it looks', 
   expect(early).not.toMatch(/^why/m)
 
   const later = await run(['show', id], lookingOf(app))
-  expect(later).toMatch(/^status +running\nwhy +it does not wait: it runs on w1$/m)
+  expect(later).toMatch(/^status +running\nwhy +it is not waiting: it runs on w1$/m)
   gate.open()
 })
 

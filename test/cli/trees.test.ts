@@ -106,7 +106,7 @@ describe.each(WAYS)('over %s', (way) => {
       expect(await refused('retry', id, '--failed', '--from', 'report')).toMatch(/^2: .*--failed and --from/)
       expect(await refused('retry', id, '--input', '1')).toMatch(/^2: .*name it with --from STEP/)
       expect(await refused('retry', id, '--from', 'rapport')).toMatch(/^2: .*did you mean report\?/)
-      expect(await refused('tree', '99999')).toMatch(/^1: .*there is no job 99999/)
+      expect(await refused('tree', '99999')).toMatch(/^1: .*job 99999 does not exist/)
       expect(await refused('tree', id, '--depth', 'x')).toMatch(/^2: .*whole number/)
     })
   })

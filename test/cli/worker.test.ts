@@ -98,7 +98,7 @@ describe('what it works on', () => {
   test('a task that the config does not have is refused with the one that was meant', async () => {
     const { code, stderr } = await cli.run(['worker', '--tasks', 'holt'])
     expect(code).toBe(2)
-    expect(stderr).toContain('--tasks: there is no task "holt" in the config')
+    expect(stderr).toContain('--tasks: task "holt" does not exist in the config')
     expect(stderr).toContain('hint:  did you mean hold?')
   })
 

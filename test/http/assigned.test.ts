@@ -58,7 +58,7 @@ async function listed(filter: string): Promise<string[]> {
 
 test('why names the worker that an assigned job waits for', async () => {
   const told = await get<WhyBody>(`/jobs/${jobs[SECOND]}/why`)
-  const reason = 'it is assigned to worker gpu-1 and starts as soon as one of its slots is free'
+  const reason = 'it is assigned to worker gpu-1 and starts when one of its slots is free'
   expect(told).toMatchObject({
     status: 'queued',
     wait: { kind: 'assigned', lane: 'narrow', limit: null, until: null },
@@ -69,7 +69,7 @@ test('why names the worker that an assigned job waits for', async () => {
     words: [`job ${jobs[SECOND]} (act) is queued: ${reason}`],
   })
   expect((await server.app.why(jobs[THIRD]!)).wait.kind).toBe('assigned')
-  expect((await server.app.why(jobs[FIRST]!)).reason).toBe('it does not wait: it runs on gpu-1')
+  expect((await server.app.why(jobs[FIRST]!)).reason).toBe('it is not waiting: it runs on gpu-1')
   expect((await server.app.why(jobs[FOURTH]!)).wait.kind).not.toBe('assigned')
 })
 

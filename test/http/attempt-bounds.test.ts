@@ -60,7 +60,7 @@ async function logOf({ id }: Job): Promise<string[]> {
   return (await server.app.readLogs(id, '0', 20_000)).map(({ line }) => line)
 }
 
-const FULL = 'the log of this attempt is full; further lines are dropped'
+const FULL = 'the log of this attempt is full; dropping further lines'
 const some = (count: number, line = 'x') => Array.from({ length: count }, () => line)
 
 describe('the log of an attempt', () => {

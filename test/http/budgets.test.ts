@@ -237,7 +237,7 @@ describe('the view', () => {
     await server.app.stopWorking()
     await server.app.submit(scan, 1)
     expect((await view()).queues).toMatchObject([
-      { task: 'scan', why: 'no-worker', reason: 'no live worker that takes jobs runs task scan' },
+      { task: 'scan', why: 'no-worker', reason: 'no live worker runs task scan' },
     ])
     await server.app.work({ capacity: 0, name: 'w1' })
   })
@@ -250,7 +250,7 @@ describe('the view', () => {
       404,
       expect.objectContaining({
         code: 'BUDGET_NOT_FOUND',
-        detail: 'there is no budget "licenses"; there are licences, vram',
+        detail: 'budget "licenses" does not exist; existing budgets: licences, vram',
       }),
     ])
   })
@@ -326,7 +326,7 @@ describe('a change', () => {
       { capacity: 1 },
       404,
       'BUDGET_NOT_FOUND',
-      'there are licences, vram',
+      'existing budgets: licences, vram',
     ],
     ['of nothing', 'licences', {}, 400, 'INVALID_ARGUMENT', ''],
     ['of something unknown', 'licences', { capacitty: 3 }, 400, 'INVALID_ARGUMENT', 'capacitty'],
@@ -371,7 +371,7 @@ describe('a change', () => {
       { limits: { [BIG]: '25GB' } },
       400,
       'INVALID_ARGUMENT',
-      `limits.${BIG}: 25GB is more than the 24GB that ${BIG} has: give at most 24GB`,
+      `limits.${BIG}: 25GB is more than the 24GB that ${BIG} has: use at most 24GB`,
     ],
     ['of limits that are a list', 'vram', { limits: [1] }, 400, 'INVALID_ARGUMENT', 'limits'],
   ])('%s is refused, and changes nothing', async (_, name, body, status, code, detail) => {

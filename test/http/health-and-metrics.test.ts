@@ -48,7 +48,7 @@ describe('/readyz', () => {
       await database.sql('update sluice.migrations set compatible_since = $1 where version > $1', [version])
       await untilSchema(200, 'ok')
       await database.sql('delete from sluice.migrations where version >= $1', [version])
-      await untilSchema(503, `at version ${version - 1}, this program needs ${version}`)
+      await untilSchema(503, `at version ${version - 1}, but this program needs ${version}`)
     } finally {
       await database.sql('delete from sluice.migrations where true')
       await database.sql(

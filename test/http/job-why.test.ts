@@ -94,7 +94,7 @@ describe('a job says what holds it', () => {
     expect(told.words).toEqual([
       `job ${last.id} (other) is queued: lane tight is full: 2 of 2 slots are busy`,
       '1 comes before it',
-      expect.stringMatching(/^as fast as others ended lately, that takes about \d+ seconds?$/),
+      expect.stringMatching(/^at the rate at which jobs ended recently, that takes about \d+ seconds?$/),
       expect.stringMatching(/^in flight: job \d+ \(held\) on w1 since 20/),
       expect.stringMatching(/^in flight: job \d+ \(held\) on w1 since 20/),
     ])
@@ -139,7 +139,7 @@ describe('a job says what holds it', () => {
     await tree.result()
     expect(await why(tree.id)).toMatchObject({
       wait: { kind: 'nothing' },
-      reason: 'it does not wait: it has completed',
+      reason: 'it is not waiting: it has completed',
     })
     expect((await server.call('GET', `/jobs/${tree.id}/why`, { key: keys.ann })).status).toBe(404)
   })

@@ -227,9 +227,7 @@ test('jobs inside workflows that wait for somebody to approve them can be listed
   expect(waiting).toMatchObject([
     { rootId: id, workflow: 'asks', step: 'gated', status: 'awaiting_approval' },
   ])
-  expect((await client.why(id)).reason).toContain(
-    `; job ${waiting[0]!.id} (gated) waits for somebody to approve it`,
-  )
+  expect((await client.why(id)).reason).toContain(`; job ${waiting[0]!.id} (gated) waits for approval`)
   expect((await client.listJobsPage({ status: ['awaiting_approval'] })).jobs).toEqual([])
   const { states, steps } = await readNow(server.app.services.calls)
   expect([states.awaiting_approval, steps.awaiting_approval]).toEqual([0, 1])

@@ -136,7 +136,10 @@ describe('a conflict on a key that is shared', () => {
       const refused = await server.call('POST', `/jobs/${id}/retry`, { key, body: {} })
       expect([refused.status, refused.json()]).toMatchObject([
         409,
-        { code: 'KEY_CONFLICT', detail: `job ${id} cannot run again: another active job has its key` },
+        {
+          code: 'KEY_CONFLICT',
+          detail: `job ${id} cannot run again, because another active job has its key`,
+        },
       ])
       for (const field of ['owner', 'jobId', 'again']) expect(refused.json()).not.toHaveProperty(field)
     }

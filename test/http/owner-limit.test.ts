@@ -171,7 +171,7 @@ test('doctor recommends the limit where several owners submit', async () => {
   expect(await examine()).toEqual([
     expect.objectContaining({
       level: 'note',
-      found: expect.stringMatching(/^\d+ submit jobs, and any of them may take all the room there is$/),
+      found: expect.stringMatching(/^\d+ submit jobs, and any of them may use the whole ceiling$/),
       advice: expect.stringContaining('sluice admission --max-per-owner'),
     }),
   ])

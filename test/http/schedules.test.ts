@@ -163,7 +163,7 @@ describe('schedules over HTTP', () => {
         expect([method, path, answer.status]).toEqual([method, path, 404])
         expect(answer.json()).toMatchObject({
           code: 'SCHEDULE_NOT_FOUND',
-          detail: `there is no schedule "${name}"`,
+          detail: `schedule "${name}" does not exist`,
         })
       }
     }

@@ -14,7 +14,7 @@ begin
      where c.task = p_task and c.lane = v_lane and c.model is not distinct from p_model and c.requires = p_requires and c.chosen = p_chosen;
     exit when found;
     if v_lane is null then
-      raise exception 'there is no lane %; there are %', to_json(p_lane),
+      raise exception 'lane % does not exist; existing lanes: %', to_json(p_lane),
         (select string_agg(l.name, ', ' order by l.name)
            from (select k.name from sluice.lanes k where k.deleted_at is null order by k.name limit 20) l)
         using errcode = 'SL003', detail = p_lane;

@@ -6,7 +6,7 @@ begin
     -- So that nobody deletes it meanwhile.
     perform 1 from sluice.lanes l where l.name = p_lane and l.deleted_at is null for no key update;
     if not found then
-      raise exception 'there is no lane %', to_json(p_lane) using errcode = 'SL003', detail = p_lane;
+      raise exception 'lane % does not exist', to_json(p_lane) using errcode = 'SL003', detail = p_lane;
     end if;
   end if;
   perform pg_advisory_xact_lock(1936485737, hashtext('names'));

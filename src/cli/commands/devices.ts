@@ -53,7 +53,7 @@ function write(out: Output, { budgets, models, queues }: BudgetsView, now: numbe
     writeTable(out, MODEL_COLUMNS, models)
     out.line()
   }
-  if (queues.length === 0) out.line('nothing waits')
+  if (queues.length === 0) out.line('no jobs are waiting')
   else writeTable(out, QUEUE_COLUMNS, queues)
   if (models.length > 0) {
     out.line()

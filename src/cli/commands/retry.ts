@@ -127,7 +127,7 @@ function checkFlags(options: RetryCommandOptions): void {
       '--from: a step is one of a workflow; a filter finds many: name the job',
     )
   if (failed === true && from !== undefined)
-    throw new SluiceError('INVALID_ARGUMENT', '--failed and --from exclude each other: give one of them')
+    throw new SluiceError('INVALID_ARGUMENT', '--failed and --from cannot be combined: use one of them')
   if (input !== undefined && from === undefined)
     throw new SluiceError(
       'INVALID_ARGUMENT',

@@ -181,7 +181,7 @@ function chooseTasks(
     const near = suggest(name, all)
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `--tasks: there is no task ${JSON.stringify(name)} in the config`,
+      `--tasks: task ${JSON.stringify(name)} does not exist in the config`,
       {
         details: { [HINT]: near === undefined ? `there are ${all.join(', ')}` : `did you mean ${near}?` },
       },

@@ -3,8 +3,9 @@ import { SluiceError } from '../../errors.ts'
 import { findAdmin } from '../../store/find-admin.ts'
 
 /**
- * Refuses a change after which nobody could manage access over HTTP. Call it after the change, in its transaction and
- * under the lock: what it refuses is undone, and two who would remove each other come one after the other.
+ * Rejects a change that would leave no key that can manage access over HTTP. Call it after the change, in its
+ * transaction and under the lock: a rejected change is rolled back, and two keys that would remove each other are
+ * serialized.
  *
  * @throws {SluiceError} `LAST_ADMIN`
  */
@@ -12,6 +13,6 @@ export async function checkAdminLeft(tx: Queryable): Promise<void> {
   if ((await findAdmin(tx, 'access:manage')) !== undefined) return
   throw new SluiceError(
     'LAST_ADMIN',
-    'no key would be left that may manage access: make another one with access:manage first',
+    'no key with permission to manage access would be left: create another one with access:manage first',
   )
 }

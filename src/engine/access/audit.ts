@@ -5,9 +5,9 @@ import { withoutSecrets, withoutSecretsIn } from '../../model/redact.ts'
 import { insertAudit } from '../../store/insert-audit.ts'
 
 export interface AuditEntry {
-  /** Whose key it was, or the user of the process that changed the database itself. */
+  /** The owner of the key, or the user of the process that changed the database directly. */
   readonly actor: string
-  /** The key it was done with; none for library, command line and duties. */
+  /** The key that was used. Absent for library, command line and duties. */
   readonly keyId?: string | undefined
   /** Dotted words: `lane.change`, `key.create`. */
   readonly action: string
@@ -16,18 +16,18 @@ export interface AuditEntry {
   /** States, limits, names. Never secrets, inputs or results. */
   readonly before?: unknown
   readonly after?: unknown
-  /** The code it was refused with. Without it, it was done. */
+  /** The error code if the change was rejected. Absent if it was made. */
   readonly refused?: string | undefined
   readonly requestId?: string | undefined
-  /** Why, in the words of whoever did it. */
+  /** The reason that the caller gave. */
   readonly reason?: string | undefined
 }
 
 /**
- * Writes down who did what.
+ * Records who did what.
  *
- * Call it with the transaction of the change, so that neither exists without the other. What was refused is written by
- * itself, since the transaction that refused it is undone.
+ * Call it in the transaction of the change, so that neither exists without the other. A rejection is recorded
+ * separately, because its transaction is rolled back.
  */
 export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
   await insertAudit(tx, {
@@ -35,7 +35,7 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
     keyId: entry.keyId ?? null,
     action: text(entry.action),
     target: entry.target === undefined ? null : text(entry.target),
-    // Comments and reasons are the caller's own words.
+    // Callers write comments and reasons, which may contain secrets.
     before: withoutSecretsIn(entry.before),
     after: withoutSecretsIn(entry.after),
     refused: entry.refused === undefined ? null : text(entry.refused),
@@ -44,7 +44,7 @@ export async function audit(tx: Queryable, entry: AuditEntry): Promise<void> {
   })
 }
 
-/** Refused attempts name what the caller asked for, which may be no text that PostgreSQL stores. */
+/** Rejected requests name what the caller asked for, which may not be storable text. */
 function text(given: string): string {
   return withoutSecrets(toStorableText(given, MAX_AUDIT_TEXT))
 }

@@ -10,15 +10,15 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** One on its way, one to follow: a lookup waits for at most the rest of a round trip before its own begins. */
+/** One in flight and one to follow: a lookup waits at most for the rest of one round trip before its own begins. */
 const MOST_IN_FLIGHT = 2
 
 /**
- * Finds keys, many with one statement.
+ * Looks up keys, many with one statement.
  *
- * All lookups of one turn of the event loop travel together, and those that come while statements are on their way go
- * with the next. Nothing is remembered: each lookup is answered by a statement that began after it was asked for, so a
- * revocation that has been committed counts for every request that comes after it, on every server.
+ * All lookups of one turn of the event loop share a statement, and later ones join the next. Nothing is cached: each
+ * lookup is answered by a statement that began after it, so a committed revocation applies to every later request, on
+ * every server.
  */
 export class KeyLookup {
   readonly #db: Queryable
@@ -30,7 +30,7 @@ export class KeyLookup {
     this.#db = db
   }
 
-  /** The live key with this hash, if there is one. Rejects when the database cannot be asked. */
+  /** Returns the valid key with this hash, if there is one. Rejects when the database is unavailable. */
   find(hash: Buffer): Promise<LiveKey | undefined> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ hash, resolve, reject })
@@ -69,7 +69,7 @@ export class KeyLookup {
     }
   }
 
-  /** When a key was last used is worth no failed request: it is written at the next one. */
+  /** Recording when a key was last used must not fail a request. It is recorded with the next one. */
   async #mark(ids: readonly string[]): Promise<void> {
     await markKeysUsed(this.#db, ids).catch(() => {})
   }
@@ -78,11 +78,11 @@ export class KeyLookup {
 const lookups = new WeakMap<Queryable, KeyLookup>()
 
 /**
- * Whose key this is, and what it may do.
+ * Returns the owner and permissions of a key.
  *
- * `undefined` for everything that is no key, unknown, expired or revoked; which of them is nobody's business.
+ * `undefined` for anything else: not a key, unknown, expired or revoked. Callers must not learn which.
  *
- * @throws {SluiceError} `DATABASE_UNAVAILABLE` when the database cannot be asked.
+ * @throws {SluiceError} `DATABASE_UNAVAILABLE` when the database is unavailable.
  */
 export async function authenticate(db: Queryable, token: string): Promise<Caller | undefined> {
   if (!looksLike('key', token)) return undefined

@@ -3,29 +3,29 @@ import { missingPermissions, PERMISSION_NAMES, type Permission } from '../../mod
 import { isWithin, NO_SCOPE, type RunScope } from '../../model/run-scope.ts'
 import type { AuditEntry } from './audit.ts'
 
-/** Who changes keys, roles and sessions. */
+/** The author of a change of keys, roles or sessions. */
 export interface Author {
   readonly name: string
-  /** None for whoever changes the database itself, with the command line or a program. */
+  /** Absent for a direct change of the database, by the command line or a program. */
   readonly keyId?: string | undefined
   readonly permissions: ReadonlySet<Permission>
   /** What workers of the author's own key may run. */
   readonly runs?: RunScope | undefined
   readonly requestId?: string | undefined
-  /** Why, in their own words. */
+  /** The reason that the author gave. */
   readonly reason?: string | undefined
 }
 
-/** Whoever has the database has everything. */
+/** A program with access to the database has all permissions. */
 export function authorOfDatabase(name: string, reason?: string): Author {
   return { name, reason, permissions: new Set(PERMISSION_NAMES) }
 }
 
 /**
- * Nobody gives away, takes away or uses up more than they have: a key that may manage access and nothing else would
- * otherwise make itself one that may do anything.
+ * Ensures that authors only give, take and use what they have. Otherwise a key that may only manage access could give
+ * itself every permission.
  *
- * @throws {SluiceError} `FORBIDDEN` naming what is missing.
+ * @throws {SluiceError} `FORBIDDEN`, which names what is missing.
  */
 export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, what: string): void {
   const missing = missingPermissions(wanted, author.permissions)
@@ -36,7 +36,8 @@ export function checkWithin(author: Author, wanted: ReadonlySet<Permission>, wha
 }
 
 /**
- * The same for what the workers of a key may run. Those who manage workers may name anything: they decide about lanes and pools.
+ * The same for what the workers of a key may run. Authors who manage workers may name anything, because they control
+ * lanes and pools.
  *
  * @throws {SluiceError} `FORBIDDEN`.
  */
@@ -44,7 +45,7 @@ export function checkScopeWithin({ permissions, runs = NO_SCOPE }: Author, wante
   if (permissions.has('workers:manage') || isWithin(wanted, runs)) return
   throw new SluiceError(
     'FORBIDDEN',
-    'the key would run more than your own key may: name tasks, lanes and pools that yours has, or ask somebody with workers:manage',
+    'the key would permit more than your own key: name tasks, lanes and pools that your key permits, or ask an operator with workers:manage',
     { details: { missing: ['workers:manage'] } },
   )
 }

@@ -1,10 +1,10 @@
 import { type Permission, permissionSet } from '../../model/permissions.ts'
 import { NO_SCOPE, type RunScope } from '../../model/run-scope.ts'
 
-/** Who makes a request: a key, or a browser that signed in with one. */
+/** The author of a request: a key, or a browser that signed in with one. */
 export interface Caller {
   readonly keyId: string
-  /** Whose key it is: what jobs and the audit say. */
+  /** The owner, as shown by jobs and the audit log. */
   readonly name: string
   readonly role: string
   readonly permissions: ReadonlySet<Permission>

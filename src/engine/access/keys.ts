@@ -22,14 +22,14 @@ import { getRole } from './roles.ts'
 import { hashOf, newSecret } from './secret.ts'
 
 export interface NewKey {
-  /** Whose it is: what jobs and the audit say. Several keys may have the same owner. */
+  /** The owner, as shown by jobs and the audit log. Several keys may have the same owner. */
   readonly name: string
   readonly role: string
-  /** From now; `null` for a key that lives until it is revoked. */
+  /** The lifetime from now. `null` for a key that is valid until it is revoked. */
   readonly livesMs?: number | null | undefined
-  /** What its workers may run, for a role with `workers:run`. What is left out allows nothing. */
+  /** What its workers may run, for a role with `workers:run`. Fields that are left out permit nothing. */
   readonly runs?: RunScopeOptions | undefined
-  /** The name has jobs, schedules or former keys, and the owner of this key is meant to have them. */
+  /** Confirms that the new key takes over the jobs, schedules or former keys of this name. */
   readonly takeover?: boolean | undefined
 }
 
@@ -44,10 +44,10 @@ export interface RevokedKey extends KeyView {
 }
 
 /**
- * Makes a key.
+ * Creates a key.
  *
- * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author does not have, or when
- *   its name is in use and the author may neither read all jobs nor takes it over; `INVALID_ARGUMENT`.
+ * @throws {SluiceError} `ROLE_NOT_FOUND`; `FORBIDDEN` when its role has a permission that the author lacks, or when
+ *   its name is in use and the author may not read all jobs and does not take it over; `INVALID_ARGUMENT`.
  */
 export async function createKey(tx: Queryable, wanted: NewKey, author: Author): Promise<CreatedKey> {
   const name = checkName(wanted.name)
@@ -84,8 +84,8 @@ export async function createKey(tx: Queryable, wanted: NewKey, author: Author): 
 }
 
 /**
- * The first key of a database, for an administrator. Nothing when there has been a key before. However many programs
- * ask at once, one of them gets it.
+ * Creates the first key of a database, for an administrator. Does nothing if there ever was a key. If several programs
+ * call it at once, one of them gets the key.
  */
 export async function createFirstKey(
   db: Queryable,
@@ -96,7 +96,7 @@ export async function createFirstKey(
   return id === null ? undefined : { id, key }
 }
 
-/** Keys in the order they were made, revoked and expired ones included. */
+/** All keys in order of creation, including revoked and expired ones. */
 export async function listKeys(db: Queryable, after = '0', limit = 1000): Promise<KeyView[]> {
   return keyList.listKeys(db, checkKeyId(after, 'after', true), limit)
 }
@@ -108,10 +108,11 @@ export async function getKey(db: Queryable, id: string): Promise<KeyView> {
 }
 
 /**
- * Changes what the workers of a key may run. It counts for every request that comes after the commit, on every server: a worker that
- * runs more than that is refused from then on, and others take over its jobs.
+ * Changes what the workers of a key may run. It applies to every request after the commit, on every server: a worker
+ * that runs more is rejected from then on, and others take over its jobs.
  *
- * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have, or would run more;
+ * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author lacks, or would
+ * permit more;
  *   `INVALID_ARGUMENT`.
  */
 export async function changeKey(
@@ -137,26 +138,26 @@ export async function changeKey(
   return getKey(tx, id)
 }
 
-/** What the workers of a key with this role may run; `null` where it may have none. */
+/** What the workers of a key with this role may run. `null` if the role permits none. */
 function scopeOf(role: RoleView, given: RunScopeOptions | undefined, before?: RunScope): RunScope | null {
   if (permissionSet(role.permissions).has('workers:run')) return readRunScope(given ?? {}, before)
   if (given === undefined) return null
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `runs: the role ${role.name} runs no workers, so tasks, lanes and pools cannot be named: leave them out, or choose a role with workers:run`,
+    `runs: the role ${role.name} runs no workers, so tasks, lanes and pools do not apply: leave them out, or choose a role with workers:run`,
     { details: { argument: 'runs' } },
   )
 }
 
 /**
- * Revokes a key, with the sessions it opened. It counts for every request that comes after the commit, on every server.
- * Revoking a revoked key changes nothing.
+ * Revokes a key and its sessions. It applies to every request after the commit, on every server. Revoking a revoked
+ * key changes nothing.
  *
- * @param withSchedules Disables the schedules of its owner too, also where the owner has other keys: they would go on
- *   submitting in the name of somebody who was shut out. They are kept for those who investigate or take over.
+ * @param withSchedules Also disables the schedules of its owner, even if the owner has other keys, because they would
+ *   continue to submit for an owner without access. They are kept, for investigation or a takeover.
  *
- * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author does not have;
- *   `LAST_ADMIN` when nobody would be left who may manage access.
+ * @throws {SluiceError} `KEY_NOT_FOUND`; `FORBIDDEN` when the key has a permission that the author lacks;
+ *   `LAST_ADMIN` when no key that can manage access would be left.
  */
 export async function revokeKey(
   tx: Queryable,
@@ -190,8 +191,8 @@ export async function revokeKey(
 }
 
 /**
- * A key with the name of somebody else reads that one's jobs, and gets what their schedules submit. Only
- * someone who may read everybody's jobs makes it, or says that the name is to be taken over from somebody who has no good key any more.
+ * A key with the name of another owner reads that owner's jobs and those of their schedules. It requires permission to
+ * read all jobs, or an explicit takeover from an owner without a valid key.
  *
  * @returns Whether the name is taken over.
  * @throws {SluiceError} `FORBIDDEN`
@@ -205,13 +206,13 @@ async function checkOwner(tx: Queryable, name: string, author: Author, takeover:
   const what = live
     ? 'a key that is in use'
     : listOf([jobs && 'jobs', schedules && 'schedules', past && 'former keys'])
-  const ask = 'ask somebody who may read all jobs (jobs:read:all)'
+  const ask = 'ask a caller who may read all jobs (jobs:read:all)'
   const ways = live
-    ? `take another name, or ${ask}`
-    : `take another name, ${ask}, or take the name over (takeover: true, --takeover), which the audit records`
+    ? `use another name, or ${ask}`
+    : `use another name, ${ask}, or take the name over (takeover: true, --takeover), which the audit log records`
   throw new SluiceError(
     'FORBIDDEN',
-    `${JSON.stringify(name)} has ${what}, and everyone with that name sees its jobs: ${ways}`,
+    `${JSON.stringify(name)} has ${what}, and every key with that name can read its jobs: ${ways}`,
     { details: { missing: ['jobs:read:all'] } },
   )
 }
@@ -227,7 +228,7 @@ function checkName(value: unknown): string {
   return name
 }
 
-/** Ids are numbers as text. Whatever else is asked for does not exist; nobody must learn it from the database's complaint. */
+/** Ids are numbers as text. Anything else does not exist, and the database's error must not reach the caller. */
 export function checkKeyId(id: unknown, argument: string, zero = false): string {
   const pattern = zero ? /^(?:0|[1-9]\d{0,17})$/ : /^[1-9]\d{0,17}$/
   if (typeof id === 'string' && pattern.test(id)) return id
@@ -235,5 +236,5 @@ export function checkKeyId(id: unknown, argument: string, zero = false): string 
 }
 
 function keyNotFound(id: string): SluiceError {
-  return new SluiceError('KEY_NOT_FOUND', `there is no key ${id}`, { details: { id } })
+  return new SluiceError('KEY_NOT_FOUND', `key ${id} does not exist`, { details: { id } })
 }

@@ -12,25 +12,25 @@ import { checkAdminLeft } from './admin-left.ts'
 import { audit } from './audit.ts'
 import { type Author, checkWithin, entryOf } from './author.ts'
 
-/** The built-in roles, then the others in the order they were made. */
+/** The built-in roles, then the others in order of creation. */
 export async function listRoles(db: Queryable): Promise<RoleView[]> {
   return roleList.listRoles(db)
 }
 
-/** @throws {SluiceError} `ROLE_NOT_FOUND` naming those there are. */
+/** @throws {SluiceError} `ROLE_NOT_FOUND`, which names the existing roles. */
 export async function getRole(db: Queryable, name: string): Promise<RoleView> {
   const role = isName(name) ? await roleList.findRole(db, name) : undefined
   if (role !== undefined) return role
   const names = (await roleList.listRoles(db)).map((each) => each.name)
   throw new SluiceError(
     'ROLE_NOT_FOUND',
-    `there is no role ${JSON.stringify(name.slice(0, 100))}; there are ${names.slice(0, 50).join(', ')}`,
+    `role ${JSON.stringify(name.slice(0, 100))} does not exist; existing roles: ${names.slice(0, 50).join(', ')}`,
     { details: { name: name.slice(0, 100) } },
   )
 }
 
 /**
- * Makes a role of permissions that the author has.
+ * Creates a role from permissions that the author has.
  *
  * @throws {SluiceError} `FORBIDDEN`; `ROLE_CONFLICT` when the name is taken; `INVALID_ARGUMENT`.
  */
@@ -45,16 +45,16 @@ export async function createRole(
   checkWithin(author, new Set(permissions), `the role ${name}`)
   await lockAccess(tx)
   if (!(await saved.insertRole(tx, name, permissions, author.name)))
-    throw roleConflict(`there is a role ${name}: choose another name, or change that one`, name)
+    throw roleConflict(`role ${name} already exists: choose another name, or change that role`, name)
   await audit(tx, { ...entryOf(author, 'role.create', `role ${name}`), after: { permissions } })
   return getRole(tx, name)
 }
 
 /**
- * Changes what a role allows. It counts for the next request of every key that has it.
+ * Changes the permissions of a role. It applies to the next request of every key that has it.
  *
  * @throws {SluiceError} `ROLE_NOT_FOUND`; `ROLE_CONFLICT` for a built-in role; `FORBIDDEN` when the role has, or would
- *   have, a permission that the author does not have; `LAST_ADMIN`.
+ *   have, a permission that the author lacks; `LAST_ADMIN`.
  */
 export async function changeRole(
   tx: Queryable,
@@ -76,12 +76,12 @@ export async function changeRole(
   return getRole(tx, name)
 }
 
-/** @throws {SluiceError} `ROLE_NOT_FOUND`; `ROLE_CONFLICT` for a built-in role and one that keys have; `FORBIDDEN`. */
+/** @throws {SluiceError} `ROLE_NOT_FOUND`; `ROLE_CONFLICT` for a built-in role or one that keys use; `FORBIDDEN`. */
 export async function deleteRole(tx: Queryable, name: string, author: Author): Promise<void> {
   const before = await lockChangeable(tx, name, author)
   if (!(await deletion.deleteRole(tx, name)))
     throw roleConflict(
-      `there are keys with the role ${name}, live or revoked: it stays in their record`,
+      `keys with the role ${name} exist, valid or revoked, and their record refers to it`,
       name,
     )
   await audit(tx, {
@@ -94,7 +94,7 @@ async function lockChangeable(tx: Queryable, name: string, author: Author): Prom
   await lockAccess(tx)
   const role = await getRole(tx, name)
   if (role.builtIn)
-    throw roleConflict(`the role ${name} is built in and stays as it is: make one of your own`, name)
+    throw roleConflict(`the role ${name} is built in and cannot be changed: create your own role`, name)
   checkWithin(author, permissionSet(role.permissions), `the role ${name}`)
   return role
 }

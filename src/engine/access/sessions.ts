@@ -10,7 +10,7 @@ import { type Author, entryOf } from './author.ts'
 import { type Caller, toCaller } from './caller.ts'
 import { hashOf, looksLike, lookupOf, newSecret, sameHash } from './secret.ts'
 
-/** A browser that has signed in. It may do what its key may. */
+/** A browser that has signed in. It has the permissions of its key. */
 export interface Session {
   readonly id: string
   readonly caller: Caller
@@ -24,13 +24,13 @@ export interface NewSession extends Session {
 
 /** A working day. */
 const SESSION_MS = 12 * 3_600_000
-/** From printing an address to opening it. */
+/** The time from printing an address to opening it. */
 const SIGN_IN_MS = 15 * 60_000
 
 /**
- * Opens a session for a key that was authenticated, or with a token that is good for one session.
+ * Opens a session for an authenticated key, or with a token for one session.
  *
- * Nothing when the key is no longer good, or the token is no token, unknown, used up or expired.
+ * Returns nothing if the key is no longer valid, or if the token is malformed, unknown, used or expired.
  */
 export async function openSession(
   tx: Queryable,
@@ -52,7 +52,9 @@ export async function openSession(
   return { ...session, token }
 }
 
-/** Whose session this is. Asks the database each time: a revoked key ends its sessions at once. */
+/**
+ * Returns the caller of a session. Queries the database each time, so that revoking a key ends its sessions at once.
+ */
 export async function authenticateSession(db: Queryable, token: string): Promise<Session | undefined> {
   if (!looksLike('session', token)) return undefined
   const hash = hashOf(token)
@@ -68,21 +70,21 @@ export async function closeSession(tx: Queryable, id: string, author: Author): P
 }
 
 /**
- * The text that a page must send back with whatever changes something. It follows from the cookie's token, which no
- * page can read: so it need not be stored, it is the same in every tab, and who has it cannot make the token of it.
+ * The text that a page must send with every change. It is derived from the cookie's token, which pages cannot read. So
+ * it need not be stored, is the same in every tab, and does not reveal the token.
  */
 export function csrfTokenOf(sessionToken: string): string {
   return createHmac('sha256', sessionToken).update('sluice csrf').digest('base64url')
 }
 
-/** Takes the same time wherever the two differ. */
+/** Compares in constant time. */
 export function isCsrfToken(given: string, sessionToken: string): boolean {
   return sameHash(hashOf(given), hashOf(csrfTokenOf(sessionToken)))
 }
 
 /**
- * A token that opens one session for an administrator, within 15 minutes: for the address that a program prints where
- * only its owner reads. Nothing when no key is left that may manage access.
+ * Creates a token that opens one session for an administrator, within 15 minutes, for an address that only the owner
+ * of a program reads. Returns nothing if no key that can manage access is left.
  */
 export async function offerSignIn(tx: Queryable, author: Author): Promise<string | undefined> {
   const keyId = await findAdmin(tx, 'access:manage')

@@ -5,9 +5,9 @@ import { findAttention } from '../views/find-attention.ts'
 import { type Finding, ok } from './finding.ts'
 
 /**
- * What needs attention by the rules that Now and `/readyz` follow.
+ * Reports the findings that Now and `/readyz` also show.
  *
- * @param patient `tell` hears what was found: other checks do not repeat it.
+ * @param patient `tell` receives what was found, so that other checks do not repeat it.
  */
 export async function checkAttention(patient: {
   db: Queryable

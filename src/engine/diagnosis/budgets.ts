@@ -28,12 +28,12 @@ export async function checkBudgets({
       check: `task ${task}`,
       level: 'warning' as const,
       found: `none of its jobs can start: it ${why}`,
-      advice: 'lower uses of the task, or bring a larger device; until then its jobs are refused',
+      advice: 'lower uses of the task, or add a larger device; until then its jobs are rejected',
     })),
     ...undeclared.map(({ task, budget }) => ({
       check: `task ${task}`,
       level: 'warning' as const,
-      found: `uses budget ${budget}, which nobody has declared`,
+      found: `uses budget ${budget}, which is not declared`,
       advice: 'add it to budgets in the config file; until then its jobs wait',
     })),
   ]
@@ -72,7 +72,7 @@ function differences(settings: Settings, budgets: readonly StoredBudget[]): Find
   })
 }
 
-/** Files say nothing of limits: an operator's is always a difference. */
+/** Files do not set limits, so an operator's limit is always a difference. */
 function aboutLimit({ budget, key, bytes, total, limit }: Device): Finding[] {
   if (limit === null) return []
   const of = total === null ? '' : ` of ${formatQuantity(total, bytes)}`
@@ -80,20 +80,20 @@ function aboutLimit({ budget, key, bytes, total, limit }: Device): Finding[] {
     {
       check: `device ${key}`,
       level: 'note',
-      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of}; the config knows of none`,
-      advice: `sluice budgets set ${budget} --limit ${key}=none lifts it; sluice audit tells who set it`,
+      found: `an operator's limit holds ${budget} at ${formatQuantity(limit, bytes)}${of}; the config does not set one`,
+      advice: `sluice budgets set ${budget} --limit ${key}=none removes it; sluice audit shows who set it`,
     },
   ]
 }
 
-/** Its machine had GPUs, so it is not taken for one that runs such jobs without bounds. */
+/** Its machine had GPUs, so it does not count as one that runs such jobs without limits. */
 function aboutBlind({ host, budget, keys }: BudgetState['blind'][number]): Finding {
   return {
     check: `budget ${budget}`,
     level: 'warning',
-    found: `a worker on ${host} reads no GPUs, though the machine had ${keys.join(', ')}: it gets no jobs that use ${budget}`,
+    found: `a worker on ${host} detects no GPUs, though the machine had ${keys.join(', ')}: it gets no jobs that use ${budget}`,
     advice:
-      'see whether nvidia-smi answers there; GPUs that nobody offers are forgotten after a day, and a worker with an empty CUDA_VISIBLE_DEVICES goes without',
+      'check whether nvidia-smi works there; GPUs that no worker offers are forgotten after a day, and a worker with an empty CUDA_VISIBLE_DEVICES uses none',
   }
 }
 
@@ -106,8 +106,8 @@ function aboutDevice(device: Device): Finding[] {
       {
         check,
         level: 'problem',
-        found: 'it was there and is gone: it gets no work',
-        advice: 'look at nvidia-smi and the kernel log of its machine',
+        found: 'it has disappeared and gets no work',
+        advice: 'check nvidia-smi and the kernel log of its machine',
       },
     ]
   if (capacity !== null && held > capacity * (1 + 1e-9))
@@ -123,8 +123,8 @@ function aboutDevice(device: Device): Finding[] {
       {
         check,
         level: 'warning',
-        found: `not measured for ${formatDuration(Math.round(ageMs / 1000) * 1000)}: only what jobs say they need is counted`,
-        advice: 'see whether nvidia-smi answers on its machine',
+        found: `not measured for ${formatDuration(Math.round(ageMs / 1000) * 1000)}: only what jobs declare is counted`,
+        advice: 'check whether nvidia-smi works on its machine',
       },
     ]
   return []

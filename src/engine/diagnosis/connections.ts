@@ -5,7 +5,7 @@ import { type Finding, ok } from './finding.ts'
 /** A worker has 7 connections: 4 shared, and one each for cycles, heartbeat and hints. */
 const PER_WORKER = 7
 
-/** Whether there is room for more processes. */
+/** Whether more processes can connect. */
 export async function checkConnections({ db }: { db: Queryable }): Promise<Finding[]> {
   const { connections, maxConnections } = await readServerState(db)
   const free = maxConnections - connections

@@ -19,29 +19,29 @@ import { checkTables } from './tables.ts'
 import { checkTransactions } from './transactions.ts'
 import { checkWorkers } from './workers.ts'
 
-/** What is examined. */
+/** The system to check. */
 export interface Patient {
   readonly db: Database
-  /** Not asked for while tables are locked. */
+  /** Not called while tables are locked. */
   readonly schema: () => Promise<MigrationState>
-  /** What the config file and the environment say; `undefined` when they cannot be read. */
+  /** The settings of config file and environment. `undefined` if they cannot be read. */
   readonly settings: Settings | undefined
   /** The lane of each task that the config file places. */
   readonly placements?: ReadonlyMap<string, string>
-  /** The tasks that lanes of the config file name and that are neither in the file nor among those given. */
+  /** Tasks that lanes of the config file name, and that are neither in the file nor given. */
   readonly findMisplaced?: (known: readonly string[]) => readonly { lane: string; message: string }[]
-  /** Milliseconds, by the clock of this machine. */
+  /** Milliseconds by this machine's clock. */
   readonly now: number
 }
 
-/** With what is handed from check to check. */
+/** With results that one check passes to the next. */
 interface Examined extends Patient {
   /** What `checkAttention` found. */
   readonly told: readonly Attention[]
   readonly tell: (found: readonly Attention[]) => void
 }
 
-/** Those of the server come first: they also work without a schema. */
+/** Checks of the server come first, because they also work without a schema. */
 const SERVER_CHECKS: readonly Check<Patient>[] = [checkServer, checkConnections, checkTransactions]
 const TABLE_CHECKS: readonly Check<Examined>[] = [
   checkAttention,
@@ -56,9 +56,9 @@ const TABLE_CHECKS: readonly Check<Examined>[] = [
 ]
 
 /**
- * Examines a system and tells what was found, good or bad, as it goes. Changes nothing.
+ * Checks a system and reports findings, good or bad, as it proceeds. Changes nothing.
  *
- * A check that cannot be made is a finding itself; the others go on.
+ * A check that cannot run is itself a finding, and the others continue.
  */
 export async function* diagnose(patient: Patient): AsyncGenerator<Finding> {
   for (const check of SERVER_CHECKS) yield* await examine(nameOf(check), check, patient)
@@ -89,6 +89,6 @@ async function examine<P>(name: string, check: Check<P>, patient: P): Promise<Fi
   try {
     return await check(patient)
   } catch (error) {
-    return [{ check: name, level: 'problem', found: `could not be examined: ${messageOf(error)}` }]
+    return [{ check: name, level: 'problem', found: `could not be checked: ${messageOf(error)}` }]
   }
 }

@@ -1,13 +1,13 @@
 import type { Finding } from './finding.ts'
 
-/** Who has set the value that is in force, and the command that undoes it. */
+/** Who set the effective value, and the command that resets it. */
 export interface OperatorsWord {
   readonly updatedAt: Date
   readonly updatedBy: string
   readonly reset: string
 }
 
-/** That something is not as the config has it: an operator's change wins until it is reset. */
+/** Reports a difference from the config. An operator's change wins until it is reset. */
 export function differs(
   check: string,
   field: string,
@@ -26,16 +26,16 @@ export function differs(
     advice:
       operator === undefined
         ? 'the config is applied when a worker or program with it starts'
-        : `${operator.reset} lets the config decide again`,
+        : `${operator.reset} restores the value of the config`,
   }
 }
 
-/** That the config names something nobody has made yet. */
+/** Reports that the config names something that does not exist yet. */
 export function notMade(check: string): Finding {
   return {
     check,
     level: 'note',
-    found: 'is in the config and not in the database',
-    advice: 'it is made when a worker or program with this config starts',
+    found: 'is in the config but not in the database',
+    advice: 'it is created when a worker or program with this config starts',
   }
 }

@@ -1,8 +1,8 @@
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
-  /** What was looked at, in a word: `fsync`, `lane interactive`. */
+  /** What was checked, in a word: `fsync`, `lane interactive`. */
   readonly check: string
-  /** `problem`: a promise is in danger. `warning`: it will become one, or costs speed. `note`: worth knowing. */
+  /** `problem`: a guarantee is at risk. `warning`: it will be at risk, or speed suffers. `note`: for information. */
   readonly level: 'ok' | 'note' | 'warning' | 'problem'
   readonly found: string
   /** What to do about it. */

@@ -7,8 +7,8 @@ import { type Finding, ok } from './finding.ts'
 const LIMIT_MS = 3000
 
 /**
- * Whether a hint sent on one connection arrives on another. Behind a pooler in transaction mode it does not: LISTEN
- * belongs to a session there, and the next transaction may have another one.
+ * Checks whether a hint sent on one connection arrives on another. It does not behind a pooler in transaction mode:
+ * LISTEN belongs to a server session, and the next transaction may use another one.
  */
 export async function checkHints({ db }: { db: Database }): Promise<Finding[]> {
   const listener = new Listener(db.url)
@@ -20,7 +20,7 @@ export async function checkHints({ db }: { db: Database }): Promise<Finding[]> {
         if (topic === probe) {
           clearTimeout(timer)
           resolve(true)
-        } else if (topic === 'ready') sendHint(db, probe).catch(reject) // also said once it listens
+        } else if (topic === 'ready') sendHint(db, probe).catch(reject) // Also reported when it starts to listen.
       })
       listener.start()
     })
@@ -34,7 +34,7 @@ export async function checkHints({ db }: { db: Database }): Promise<Finding[]> {
       level: 'warning',
       found: 'do not arrive; DATABASE_URL probably names a pooler in transaction mode',
       advice:
-        'all works, but jobs start up to one poll later: let workers connect to the server itself, or to a session pool',
+        'everything works, but jobs start up to one poll later: connect workers directly to the server, or to a session pool',
     },
   ]
 }

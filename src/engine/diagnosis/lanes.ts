@@ -15,10 +15,10 @@ import { isElsewhere, type LaneOverrides, laneOverrides } from '../operate/lane-
 import { differs, notMade } from './differs.ts'
 import { type Finding, ok } from './finding.ts'
 
-/** Of many workers so many are named. */
+/** The most workers to name. */
 const MOST_NAMED = 5
 
-/** Lanes that cannot work, and where they differ from the config: an operator's change wins until it is reset. */
+/** Lanes that cannot work, and differences from the config. An operator's change wins until it is reset. */
 export async function checkLanes(patient: {
   db: Queryable
   settings: Settings | undefined
@@ -41,7 +41,7 @@ export async function checkLanes(patient: {
   found.push(...(await placedOtherwise(patient.db, patient.placements ?? new Map(), overrides)))
   const misplaced = patient.findMisplaced?.((await knownNames(patient.db)).tasks) ?? []
   found.push(...misplaced.map(({ lane, message }) => misplacedTask(lane, message)))
-  return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config says nothing else`)]
+  return found.length > 0 ? found : [ok('lanes', `${lanes.length}; the config does not set it`)]
 }
 
 function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
@@ -50,7 +50,7 @@ function staleProblem(lane: Lane, heartbeatMs: number): Finding[] {
     {
       check: `lane ${lane.name}`,
       level: 'problem',
-      found: `stale is ${formatDuration(lane.staleMs)}, not more than twice the heartbeat of ${formatDuration(heartbeatMs)}: no program starts`,
+      found: `stale is ${formatDuration(lane.staleMs)}, not more than twice the heartbeat of ${formatDuration(heartbeatMs)}: no program can start`,
       advice: `sluice lanes set ${lane.name} --stale ${formatDuration(3 * heartbeatMs)}`,
     },
   ]
@@ -74,7 +74,7 @@ function closed(lane: Lane, told: readonly Attention[]): Finding[] {
   return []
 }
 
-/** What operators did beside changing settings: it stays, whatever files and code say. */
+/** Operators' changes other than settings. They override files and code until they are reset. */
 function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): Finding[] {
   const created = lanes.filter(({ declared }) => !declared)
   return [
@@ -98,13 +98,13 @@ function overridden(lanes: readonly Lane[], { moved, deleted }: LaneOverrides): 
         note(
           `task ${task}`,
           `lane is ${lane}, moved there by ${by} at ${at.toISOString()}; files or code say ${declaredLane}`,
-          `sluice lanes move ${task} --reset lets them decide again`,
+          `sluice lanes move ${task} --reset returns it there`,
         ),
       ),
   ]
 }
 
-/** Tasks that another program, with another file or none, has put elsewhere: the one that started last decides. */
+/** Tasks that another program, with another file or none, placed elsewhere. The program that started last decides. */
 async function placedOtherwise(
   db: Queryable,
   placements: ReadonlyMap<string, string>,

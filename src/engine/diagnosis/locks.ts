@@ -3,7 +3,9 @@ import { lockedTables } from '../../model/attention.ts'
 import { findTableLocks } from '../../store/find-table-locks.ts'
 import { type Finding, ok } from './finding.ts'
 
-/** Tables that another session holds locked. `closed`: nobody can even read them, so further checks would wait as well. */
+/**
+ * Tables that another session holds locked. `closed`: they cannot even be read, so further checks would wait as well.
+ */
 export async function checkLocks(db: Queryable): Promise<{ findings: Finding[]; closed: boolean }> {
   const locks = await findTableLocks(db)
   const closed = locks.some(({ blocksReading }) => blocksReading)
@@ -17,8 +19,8 @@ export async function checkLocks(db: Queryable): Promise<{ findings: Finding[]; 
     findings.push({
       check: 'tables',
       level: 'note',
-      found: 'what is in them was not examined: it would wait for the lock',
-      advice: 'run sluice doctor again once the lock is gone',
+      found: 'its content was not checked, because the query would wait for the lock',
+      advice: 'run sluice doctor again once the lock is released',
     })
   return { findings: findings.length > 0 ? findings : [ok('locks', 'no table is locked')], closed }
 }

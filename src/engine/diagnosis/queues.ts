@@ -8,7 +8,7 @@ import { viewBudgets } from '../views/budget-view.ts'
 import { type Finding, ok } from './finding.ts'
 import { isReported } from './reported-obstacle.ts'
 
-/** What waits, and what it waits for, unless that was told. */
+/** What is waiting, and why, unless a finding has already reported it. */
 export async function checkQueues({
   db,
   told = [],
@@ -17,7 +17,7 @@ export async function checkQueues({
   told?: readonly Attention[]
 }): Promise<Finding[]> {
   const waiting = (await lookAtQueues(db)).filter(({ depth }) => depth > 0)
-  if (waiting.length === 0) return [ok('queues', 'nothing waits')]
+  if (waiting.length === 0) return [ok('queues', 'no jobs are waiting')]
   const said = await askPolicy(db, waiting)
   const untold = waiting.filter(
     ({ obstacle, lane, task }) => obstacle === null || !isReported(told, { obstacle, lane, task }),
@@ -35,7 +35,7 @@ export async function checkQueues({
   })
 }
 
-/** What the policy of budgets says of those that wait for them, an operator's limit included. */
+/** What the budget policy says about waiting jobs, including operators' limits. */
 async function askPolicy(
   db: Queryable,
   waiting: readonly QueueSample[],
@@ -58,7 +58,7 @@ function adviceFor(obstacle: WaitObstacle, lane: string, task: string): string {
     case 'labels':
       return 'start a worker with these labels: sluice worker --label NAME=VALUE'
     case 'withdrawn':
-      return 'provide what is missing there; each worker tries again within a minute'
+      return 'provide what is missing; each worker tries again within a minute'
     case 'crash':
       return 'wait, or restart the workers that sluice doctor names'
     case 'silent':
@@ -69,10 +69,10 @@ function adviceFor(obstacle: WaitObstacle, lane: string, task: string): string {
     case 'lane_closed':
       return `sluice lanes set ${lane} --slots NUMBER opens it`
     case 'draining':
-      return 'sluice workers shows them; sluice workers undrain NAME lets one take jobs again'
+      return 'sluice workers shows them; sluice workers undrain NAME undrains one'
     case 'lane_full':
     case 'lane_held':
-      return `sluice lanes set ${lane} --slots NUMBER gives it more, if the machines bear it`
+      return `sluice lanes set ${lane} --slots NUMBER gives it more, if the machines can run more`
     case 'processes':
       return 'start a worker on another machine, or one with a larger process pool: processes in the config'
     case 'capacity':

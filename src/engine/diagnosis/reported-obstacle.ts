@@ -1,7 +1,7 @@
 import type { Attention } from '../../model/attention.ts'
 import type { WaitObstacle } from '../../model/wait-obstacle.ts'
 
-/** What keeps jobs of a lane, and of a task in it, from starting. */
+/** What blocks jobs of a lane, or of a task in it. */
 export interface Obstructed {
   readonly obstacle: WaitObstacle
   readonly lane: string

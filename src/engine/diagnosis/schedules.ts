@@ -5,10 +5,12 @@ import { readServerState } from '../../store/read-server-state.ts'
 import { type ScheduleView, viewSchedules } from '../schedules/schedules.ts'
 import { type Finding, ok } from './finding.ts'
 
-/** Schedules that would be refused, or that are not as files say. Those that fail or are overdue need attention: attention.ts. */
+/**
+ * Schedules that would be rejected, or that differ from files. attention.ts reports those that fail or are overdue.
+ */
 export async function checkSchedules({ db }: { db: Queryable }): Promise<Finding[]> {
   const schedules = await viewSchedules(db)
-  if (schedules.length === 0) return [ok('schedules', 'there are none')]
+  if (schedules.length === 0) return [ok('schedules', 'none exist')]
   const known = await knownNames(db)
   const now = (await readServerState(db)).now.getTime()
   const found = schedules.flatMap((schedule) => [
@@ -16,7 +18,9 @@ export async function checkSchedules({ db }: { db: Queryable }): Promise<Finding
     ...changed(schedule),
     ...waitsForClock(schedule, now),
   ])
-  return found.length > 0 ? found : [ok('schedules', `${schedules.length}; each runs something known`)]
+  return found.length > 0
+    ? found
+    : [ok('schedules', `${schedules.length}; each runs a registered task or workflow`)]
 }
 
 function unknownTarget(
@@ -27,11 +31,11 @@ function unknownTarget(
   const check = `schedule ${name}`
   if (task !== null ? known.tasks.includes(task) : known.workflows.includes(workflow!)) return []
   const what = task !== null ? `task ${task}` : `workflow ${workflow}`
-  const advice = 'start a program that has it once'
-  return [{ check, level: 'warning', found: `runs ${what}, which no program has made known`, advice }]
+  const advice = 'start a program that registers it'
+  return [{ check, level: 'warning', found: `runs ${what}, which no program has registered`, advice }]
 }
 
-/** A schedule that names hours does not fire at a time that it fired at before the clock stepped back. */
+/** A schedule that names hours does not fire again at times that recur after the clock was set back. */
 function waitsForClock({ name, enabled, cron, timezone, nextAt }: ScheduleView, now: number): Finding[] {
   if (!enabled || nextAt === null) return []
   const next = new Ticks(cron, timezone).next(now)
@@ -40,7 +44,7 @@ function waitsForClock({ name, enabled, cron, timezone, nextAt }: ScheduleView, 
     {
       check: `schedule ${name}`,
       level: 'note',
-      found: `fires next at ${nextAt.toISOString()}: it has fired at the times before that, and the clock of PostgreSQL has stepped back since`,
+      found: `fires next at ${nextAt.toISOString()}: the times before that have fired, and the clock of PostgreSQL has been set back since`,
       advice: `sluice schedules fire ${name} fires it now`,
     },
   ]
@@ -52,8 +56,8 @@ function changed({ name, declared, operatorSet, updatedBy }: ScheduleView): Find
     {
       check: `schedule ${name}`,
       level: 'note',
-      found: `${operatorSet.join(', ')} set by an operator, last changed by ${updatedBy}: files do not change it`,
-      advice: `sluice schedules reset ${name} goes back to what they say`,
+      found: `${operatorSet.join(', ')} set by an operator, last changed by ${updatedBy}: files do not override it`,
+      advice: `sluice schedules reset ${name} restores what they declare`,
     },
   ]
 }

@@ -11,7 +11,7 @@ const HEADER = `-- The schema after all migrations. Generated from a migrated da
 export interface Drift {
   /** Objects that should be there. */
   readonly missing: readonly string[]
-  /** Objects nobody asked for. */
+  /** Objects that do not belong to Sluice. */
   readonly extra: readonly string[]
   /** Objects that are defined differently. */
   readonly changed: readonly string[]
@@ -23,9 +23,9 @@ export function schemaText(objects: readonly SchemaObject[]): string {
 }
 
 /**
- * Compares a database with the schema this program was made for.
+ * Compares a database with the schema of this program.
  *
- * Function bodies and expressions are compared as the server words them; versions 15 to 18 word them alike.
+ * Function bodies and expressions are compared as the server prints them; versions 15 to 18 print them alike.
  */
 export async function schemaDrift(db: Database): Promise<Drift> {
   const expected = sections(await readFile(SCHEMA_FILE, 'utf8'))

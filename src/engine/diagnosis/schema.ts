@@ -4,7 +4,7 @@ import { readIndexState } from '../../store/read-index-state.ts'
 import { type Finding, ok } from './finding.ts'
 import { type Drift, schemaDrift } from './schema-drift.ts'
 
-/** Whether the schema is there, up to date, and as the migrations made it. */
+/** Whether the schema exists, is up to date, and matches the migrations. */
 export async function checkSchema({
   db,
   schema,
@@ -13,13 +13,10 @@ export async function checkSchema({
   schema: MigrationState
 }): Promise<Finding[]> {
   const { applied, compatibleSince, available } = schema
-  if (applied === 0) return [problem('there is none in this database', 'sluice migrate creates it')]
+  if (applied === 0) return [problem('this database has none', 'sluice migrate creates it')]
   if (applied < available) {
     return [
-      problem(
-        `at version ${applied}, this program needs ${available}`,
-        'sluice migrate brings it up to date',
-      ),
+      problem(`at version ${applied}, but this program needs ${available}`, 'sluice migrate upgrades it'),
     ]
   }
   if (compatibleSince > available) {
@@ -45,7 +42,9 @@ async function compare(db: Database, applied: number): Promise<Finding[]> {
   const drift = driftFindings(await schemaDrift(db))
   return [
     ok('schema', `at version ${applied}`),
-    ...(drift.length === 0 ? [ok('schema drift', 'none: every object is as the migrations made it')] : drift),
+    ...(drift.length === 0
+      ? [ok('schema drift', 'none: every object is as the migrations created it')]
+      : drift),
   ]
 }
 
@@ -64,15 +63,15 @@ function driftFindings(drift: Drift): Finding[] {
   const missing = drift.missing.map(withoutArguments)
   const changed = drift.changed.map(withoutArguments)
   const extra = drift.extra.map(withoutArguments)
-  const restore = 'sql/schema.sql of this package has its definition: put it back as it is there'
+  const restore = 'restore its definition from sql/schema.sql of this package'
   return [
     ...missing.map((name) => drifted('problem', `${name} is missing`, restore)),
-    ...changed.map((name) => drifted('problem', `${name} is not as the migrations made it`, restore)),
+    ...changed.map((name) => drifted('problem', `${name} differs from what the migrations created`, restore)),
     ...extra.map((name) =>
       drifted(
         'note',
-        `${name} is not of Sluice`,
-        'keep your own objects in a schema of your own, or drop it',
+        `${name} does not belong to Sluice`,
+        'keep your own objects in your own schema, or drop it',
       ),
     ),
   ]

@@ -4,10 +4,10 @@ import { readServerState, type ServerState } from '../../store/read-server-state
 import { type Finding, ok } from './finding.ts'
 
 const OLDEST_VERSION = 150_000
-/** Only the database's clock decides anything. */
+/** The clock of the database decides everything, so a difference only affects displays. */
 const CLOCK_TOLERANCE_MS = 5_000
 
-/** Settings of the server that promises rest on. */
+/** Settings of the server on which guarantees depend. */
 export async function checkServer({ db, now }: { db: Queryable; now: number }): Promise<Finding[]> {
   const server = await readServerState(db)
   return [
@@ -22,7 +22,7 @@ export async function checkServer({ db, now }: { db: Queryable; now: number }): 
       : bad(
           'full_page_writes',
           'off: a crash can damage the data',
-          'set full_page_writes = on, unless the storage never writes half a page',
+          'set full_page_writes = on, unless the storage guarantees atomic page writes',
         ),
     synchronousCommit(server.synchronousCommit),
     server.isolation === 'read committed'
@@ -76,7 +76,7 @@ function clock(differenceMs: number): Finding {
     level: 'note',
     found: `this machine is ${rounded} ${differenceMs > 0 ? 'behind' : 'ahead of'} the database`,
     advice:
-      'everything goes by the clock of the database: if that one is wrong, schedules and jobs with a runAt start at the wrong time; if this one is, only the ages shown here are off. Synchronise both (NTP)',
+      "the clock of the database decides everything: if it is wrong, schedules and jobs with a runAt start at the wrong time; if this machine's is, only the ages shown here are wrong. Synchronize both (NTP)",
   }
 }
 

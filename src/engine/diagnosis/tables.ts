@@ -5,13 +5,13 @@ import { type IndexState, readIndexState } from '../../store/read-index-state.ts
 import { readTableState, type TableState } from '../../store/read-table-state.ts'
 import { type Finding, ok } from './finding.ts'
 
-/** Autovacuum of the jobs begins at 20,000 dead rows. At five times that it does not keep up. */
+/** Autovacuum of the jobs starts at 20,000 dead rows. At five times that number, it does not keep up. */
 const MANY_DEAD = 100_000
 /** An entry of a b-tree here takes 30 to 60 bytes when the pages are full, and twice that in normal use. */
 const WASTEFUL_BYTES_PER_ENTRY = 500
 const LARGE_INDEX_BYTES = 64 * 1024 * 1024
 
-/** Dead rows, and indexes that are much larger than what they hold. */
+/** Dead rows, and indexes that are much larger than their content. */
 export async function checkTables({ db }: { db: Queryable }): Promise<Finding[]> {
   const tables = await readTableState(db)
   const found = [
@@ -50,7 +50,7 @@ function deadRows(table: TableState): Finding[] {
       check,
       level: 'warning',
       found: `${table.dead} dead rows beside ${table.live} live ones; ${vacuumed(table)}`,
-      advice: `look for an old open transaction first; then: vacuum (verbose) sluice.${table.name}`,
+      advice: `check for an old open transaction first; then run: vacuum (verbose) sluice.${table.name}`,
     },
   ]
 }

@@ -21,10 +21,10 @@ export async function checkTransactions({ db }: { db: Queryable }): Promise<Find
     {
       check: 'oldest transaction',
       level: oldest.ageMs >= WARN_MS ? 'warning' : 'note',
-      found: `open for ${age}: ${who}; rows that died since cannot be removed`,
+      found: `open for ${age}: ${who}; rows that died since then cannot be removed`,
       advice: prepared
         ? `commit prepared or rollback prepared '${oldest.id}'`
-        : `end it where it was begun, or: select pg_terminate_backend(${oldest.id})`,
+        : `end it where it was started, or run: select pg_terminate_backend(${oldest.id})`,
     },
   ]
 }

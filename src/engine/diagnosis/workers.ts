@@ -24,20 +24,20 @@ function twice(workers: readonly WorkerView[]): Finding[] {
       check: `worker ${name}`,
       level: 'note' as const,
       found: `${names.filter((each) => each === name).length} workers have this name`,
-      advice: 'they work; but drain and undrain reach all of them: give each a name of its own',
+      advice: 'they work, but drain and undrain apply to all of them: give each its own name',
     }))
 }
 
 async function drift(db: Queryable): Promise<Finding[]> {
   const found = await findDrift(db)
-  if (found.length === 0) return [ok('holdings', 'what runs is held by a worker, slot by slot')]
+  if (found.length === 0) return [ok('holdings', 'a worker holds a slot for every running job')]
   return found.map(({ worker, lane, held, running }) => ({
     check: 'holdings',
     level: 'problem' as const,
     found:
       worker === null
-        ? `${running} jobs run in lane ${lane} under no worker`
+        ? `${running} jobs in lane ${lane} run without a worker`
         : `worker ${worker} runs ${running} jobs in lane ${lane} and holds ${held} slots`,
-    advice: 'any worker repairs it within 30 s and logs DRIFT; please report that log, it is a bug',
+    advice: 'any worker repairs it within 30 s and logs DRIFT; this is a bug, please report that log',
   }))
 }

@@ -7,12 +7,12 @@ type Seen = {
 }
 
 /**
- * Counts where strict order would have swapped models and dispatch did not: a job starts on a copy that is there while an
- * older one waits whose model is nowhere loaded. Each that waits is counted once, however many go before it: a hundred
- * jobs that pass a single one avoid one swap, not a hundred.
+ * Counts where strict order would have swapped models and dispatch did not: a job starts on a loaded copy while an
+ * older job waits whose model is not loaded. Each waiting job is counted once, however many pass it: a hundred jobs
+ * that pass a single one avoid one swap, not a hundred.
  */
 export class AvoidedSwaps {
-  /** By class whose model is not loaded: how many of its jobs have been counted since it is not. */
+  /** By class whose model is not loaded: how many of its jobs have been counted since then. */
   readonly #passed = new Map<number, number>()
 
   /** By the model that was served. */

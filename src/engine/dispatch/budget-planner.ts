@@ -12,19 +12,19 @@ import { resolveUses } from '../submit/resolve-uses.ts'
 import { AvoidedSwaps } from './avoided-swaps.ts'
 import { readPlanInput, sharedOf } from './read-plan-input.ts'
 
-/** How often a worker that takes nothing looks whether others need the room of its models. */
+/** How often a worker that takes nothing checks whether others need the room of its models. */
 const LOOK_WHEN_FULL_MS = 500
-/** After a plan that others were faster than. */
+/** How soon to look again after a plan that other workers preempted. */
 const LOOK_AFTER_MISS_MS = 30
 /**
- * After a look that started nothing. A worker that is busy with jobs that draw from nothing has hundreds of cycles a
- * second, and must not pay for a look with each.
+ * How soon to look again after a look that started nothing. A worker busy with jobs without budgets has hundreds of
+ * cycles a second and must not pay for a look in each.
  */
 const REST_MS = 10
-/** Times of jobs are stored at most this often. */
+/** Job durations are stored at most this often. */
 const LEARN_MS = 1000
 
-/** Where a job that draws from budgets runs. */
+/** The devices on which a job that uses budgets runs. */
 export interface Drawn {
   readonly model: string | null
   readonly devices: readonly string[]
@@ -32,29 +32,32 @@ export interface Drawn {
 
 export interface BudgetRequest {
   readonly workerId: string
-  /** Classes that draw from budgets, with how many of each could be started. None: nothing is taken. */
+  /** Classes that use budgets, and how many jobs of each could start. Empty: nothing is taken. */
   readonly classes: readonly { readonly id: number; readonly max: number }[]
-  /** Of all classes that draw from budgets, whether they can be started now or not. Copies of others serve nobody. */
+  /**
+   * The models of all classes that use budgets, whether they can start now or not. Copies of other models serve no
+   * class.
+   */
   readonly models: ReadonlySet<string | null>
   readonly free: number
   readonly ended: readonly EndedAttempt[]
   readonly news: ModelNews | undefined
-  /** What the worker runs that draws, by job; those that end now included. */
+  /** The running jobs that use budgets, including those that end in this cycle. */
   readonly drawn: ReadonlyMap<string, Drawn>
 }
 
 export interface BudgetedCycle {
-  /** For `sluice.cycle_v1`; null: this cycle is not about budgets. */
+  /** For `sluice.cycle_v1`. null: this cycle does not concern budgets. */
   readonly budget: string | null
-  /** How many of each class are to be claimed; the others not at all. */
+  /** How many jobs of each class to claim. Other classes are not claimed. */
   readonly counts: ReadonlyMap<number, number>
 }
 
 const NOT_ABOUT_BUDGETS: BudgetedCycle = { budget: null, counts: new Map() }
 
 /**
- * Plans what a worker starts of the classes that draw from budgets: looks, lets the policy decide, and writes down what
- * the cycle has to carry out.
+ * Plans which jobs of classes that use budgets a worker starts: reads the state, lets the policy decide, and records
+ * what the cycle has to carry out.
  */
 export class BudgetPlanner {
   readonly #db: Queryable
@@ -62,7 +65,7 @@ export class BudgetPlanner {
   #startedSome = false
   #dueAt = Number.POSITIVE_INFINITY
   #toldAt = 0
-  /** Room came free and others have not been told yet. */
+  /** Room was freed, and other workers have not been notified yet. */
   #owesHint = false
   #learnedAt = 0
   #ran = new Map<string, { jobs: number; totalMs: number }>()
@@ -74,7 +77,7 @@ export class BudgetPlanner {
     this.#db = db
   }
 
-  /** In how long the plan may come out differently though nobody says a word. */
+  /** How soon the plan may change without an event. */
   get lookAgainMs(): number {
     const hintAt = this.#owesHint ? this.#toldAt + HINT_INTERVAL_MS : Number.POSITIVE_INFINITY
     return Math.max(0, Math.min(this.#dueAt, hintAt) - performance.now())
@@ -85,17 +88,17 @@ export class BudgetPlanner {
     return this.#holdsCopies
   }
 
-  /** Models of this worker that have to make room, as of the last look. */
+  /** Models of this worker to evict, as of the last look. */
   get unload(): readonly ModelOnDevice[] {
     return this.#unload
   }
 
-  /** Less was there than planned: somebody was faster, and the next plan will tell. */
+  /** Less was available than planned, because another worker was faster. The next plan accounts for it. */
   missed(): void {
     this.#dueAt = Math.min(this.#dueAt, performance.now() + LOOK_AFTER_MISS_MS)
   }
 
-  /** Another incarnation: nothing is loaded under its name. */
+  /** The worker has a new incarnation: no model is loaded under its name. */
   startOver(): void {
     this.#holdsCopies = false
     this.#unload = []
@@ -107,9 +110,9 @@ export class BudgetPlanner {
   async prepare(request: BudgetRequest): Promise<BudgetedCycle> {
     const { classes, ended, news, drawn, free } = request
     const now = performance.now()
-    // What was due is looked at now, or there is nothing to look for: either way it is not due again.
+    // Due work is looked at now, or there is nothing to look for. Either way, it is no longer due.
     if (now >= this.#dueAt) this.#dueAt = Number.POSITIVE_INFINITY
-    // Told once a look: a worker that hears it again answers again.
+    // Reported once per look, because a worker that gets it again reports again.
     this.#unload = []
     const ending = ended.filter(({ id }) => drawn.has(id))
     const silent = ending.length === 0 && news === undefined && !this.#mayTell(now)
@@ -125,8 +128,8 @@ export class BudgetPlanner {
     try {
       return this.#decide(request, await this.#look(request), notes)
     } catch (error) {
-      // Nothing has happened. What draws from no budget must not wait for a look that failed; should the database be away,
-      // the cycle will tell.
+      // The look failed and changed nothing. Jobs without budgets must not wait for it. If the database is unavailable,
+      // the cycle reports it.
       if (!hasCode(translateError(error), 'DATABASE_UNAVAILABLE')) throw error
       this.missed()
       return { budget: written(notes), counts: new Map() }
@@ -142,7 +145,7 @@ export class BudgetPlanner {
         try {
           return { id, uses: resolveUses(task, uses, perJob, input) }
         } catch (error) {
-          return { id, error: `budget: what it needs cannot be worked out: ${messageOf(error)}` }
+          return { id, error: `budget: its needs could not be evaluated: ${messageOf(error)}` }
         }
       }),
     )
@@ -158,7 +161,8 @@ export class BudgetPlanner {
     const mine = input.residents.filter(({ worker }) => worker === workerId)
     this.#holdsCopies = mine.length > 0 || decided.starts.some(({ newResident }) => newResident)
     const going = decided.unloads.map(({ resident }) => input.residents[Number(resident)]!)
-    // Its tasks no longer draw from budgets: nobody would ever come for it, and only the worker's end would free its room.
+    // Its tasks no longer use budgets, so no job would ever use the copy, and only the worker's end would free its
+    // room.
     const left = mine.filter((copy) => !models.has(copy.model) && !copy.unloading && copy.running === 0)
     going.push(...left.filter((copy) => !going.includes(copy)))
     this.#unload = [
@@ -195,7 +199,7 @@ export class BudgetPlanner {
     return { budget, counts }
   }
 
-  /** What the cycle records, whatever is planned. */
+  /** What the cycle records, independently of the plan. */
   #notes({ ended, news, drawn }: BudgetRequest, ending: readonly EndedAttempt[], now: number): object {
     const oom = ended.flatMap(({ id, ending }) => {
       if (ending.kind !== 'out_of_memory') return []
@@ -224,7 +228,7 @@ export class BudgetPlanner {
     return this.#owesHint && now - this.#toldAt >= HINT_INTERVAL_MS
   }
 
-  /** Added up until it is time to store them: a row that changed with every job would be the hottest of all. */
+  /** Summed until it is stored, because a row that changes with every job would be a hotspot. */
   #learn(ran: ModelNews['ran'], now: number): ModelNews['ran'] {
     for (const { model, jobs, totalMs } of ran) {
       const { jobs: before = 0, totalMs: beforeMs = 0 } = this.#ran.get(model) ?? {}

@@ -1,10 +1,10 @@
 import type { Queryable } from '../../db/database.ts'
 import { recentClaims } from '../../store/recent-claims.ts'
 
-/** Jobs looked at in one go. */
+/** The most jobs to read at once. */
 const MOST = 2000
 
-/** Looks now and then at how long jobs took from when they could start to when they did. */
+/** Samples how long jobs took from ready to started. */
 export class ClaimLatency {
   readonly #db: Queryable
   #since: string | null = null
@@ -13,7 +13,7 @@ export class ClaimLatency {
     this.#db = db
   }
 
-  /** Those that started since the last look; of the first look none. */
+  /** The jobs that started since the last call. The first call returns none. */
   async look(): Promise<readonly { readonly lane: string; readonly seconds: number }[]> {
     const { claims, at } = await recentClaims(this.#db, this.#since, MOST)
     this.#since = at

@@ -4,14 +4,14 @@ import { type DispatchClass, loadClasses } from '../../store/load-classes.ts'
 
 /** More than any claim takes. */
 
-/** A class to claim from, with how many jobs at most. */
+/** A class to claim from, and the most jobs to claim. */
 export interface Claimable {
   readonly id: number
   readonly lane: string
   readonly max: number
   readonly slots: number | null
   readonly budgeted: boolean
-  /** How many jobs a worker may be assigned beyond its slots. */
+  /** How many jobs a worker may prefetch. */
   readonly prefetch: number
   readonly task: string
 }
@@ -22,7 +22,7 @@ export interface ClaimBounds {
   /** The most jobs of a task; a task without an entry has no bound of its own. */
   readonly limits: ReadonlyMap<string, number> | undefined
   readonly mayServe: (lane: string) => boolean
-  /** Rotates which class gets the remainder of the pool processes. */
+  /** Rotates which class gets the remainder of the pool's processes. */
   readonly turn: number
 }
 
@@ -33,7 +33,7 @@ export interface Served {
   readonly processTasks: ReadonlySet<string>
 }
 
-/** The classes that a worker can serve, and what their lanes say. */
+/** The classes that a worker can serve, and the settings of their lanes. */
 export class Offer {
   readonly #served: Served
   #classes: readonly DispatchClass[] = []
@@ -50,7 +50,7 @@ export class Offer {
   isBudgeted = false
   /** Some lane is spread. */
   isSpread = false
-  /** When it was last read, by `performance.now()`; undefined until then. */
+  /** When it was last read, by `performance.now()`. Undefined before that. */
   readAt: number | undefined
 
   constructor(served: Served) {
@@ -78,18 +78,18 @@ export class Offer {
     return this.#byId.get(id)!
   }
 
-  /** The lane of a class, unless it serves that class no more. */
+  /** The lane of a class, unless the worker no longer serves it. */
   laneOf(id: number): string | undefined {
     return this.#byId.get(id)?.lane
   }
 
-  /** Lanes that it serves and that are not among these. */
+  /** Lanes that it serves and that are not in the list. */
   lanesBeyond(lanes: readonly string[]): string[] {
     const known = new Set(lanes)
     return [...this.polls.keys()].filter((lane) => !known.has(lane))
   }
 
-  /** The classes to claim from in these lanes. Pool processes are divided so that none is promised twice. */
+  /** The classes to claim from in these lanes. Processes of the pool are divided so that none is promised twice. */
   claimable(lanes: readonly string[], bounds: ClaimBounds): Claimable[] {
     const { freeProcesses, limits, mayServe, turn } = bounds
     const known = new Set(lanes)
@@ -100,7 +100,7 @@ export class Offer {
       const part = pooled.indexOf(each)
       const share = part < 0 ? MAX_COUNT : shareOf(freeProcesses, pooled.length, part, turn)
       const max = Math.min(share, limits?.get(each.task) ?? share)
-      // Order within a planned class is exact: it is scanned from the top, like a lane with one slot.
+      // The order within a planned class is exact, because it is scanned from the top, like a lane with one slot.
       const { id, task, lane, budgeted } = each
       const slots = budgeted ? 1 : each.slots
       const prefetch = part >= 0 || slots === 1 || each.spread ? 0 : each.prefetch
@@ -110,7 +110,7 @@ export class Offer {
   }
 }
 
-/** Splits `total` into `parts`, whole numbers that add up to it. Which parts get the remainder rotates with `turn`. */
+/** Splits `total` into `parts` whole numbers with that sum. Which parts get the remainder rotates with `turn`. */
 function shareOf(total: number, parts: number, part: number, turn: number): number {
   const extra = (part + turn) % parts < total % parts ? 1 : 0
   return Math.floor(total / parts) + extra

@@ -12,30 +12,30 @@ import { LockedLanes } from './locked-lanes.ts'
 import { ahead, divideAhead } from './prefetch-bound.ts'
 import { ScanCursors } from './scan-cursors.ts'
 
-/** The database has it as an integer. */
+/** The database stores it as an integer. */
 const MAX_TURN = 1_000_000_000
 
-/** A job held: its lane, the attempt that the lease is for, and the claim that is the lease. */
+/** A held job: its lane, the attempt of the lease, and the claim that is the lease. */
 export interface Held {
   readonly lane: string
   readonly attempt: number
   readonly seq: number
-  /** As far as the database knows it has not started. */
+  /** It has not started, as far as the database knows. */
   readonly assigned: boolean
-  /** Where it runs, if it draws from budgets. */
+  /** Its devices, if it uses budgets. */
   readonly drawn?: Drawn
 }
 
-/** What a cycle asks for. */
+/** What a cycle requests. */
 export interface ClaimRequest
   extends Pick<CycleRequest, 'free' | 'freeProcesses' | 'limits' | 'news' | 'prefetch'> {
-  /** The lanes to look at. Left out: all. */
+  /** The lanes to look at. Absent: all. */
   readonly lanes?: ReadonlySet<string> | undefined
-  /** More endings follow, which make room for jobs that have started: these are reported with the last. */
+  /** More outcomes follow that free slots of started jobs. Those starts are reported with the last outcomes. */
   readonly isPart?: boolean
 }
 
-/** What the database knows of the worker that asks. */
+/** What the database knows about the worker. */
 export interface ClaimingWorker {
   readonly workerId: string
   /** In the order every cycle must name them. */
@@ -45,7 +45,7 @@ export interface ClaimingWorker {
 
 type ClaimArguments = Omit<CycleArguments, 'workerId' | 'epoch' | 'known' | 'ended' | 'begun'>
 
-/** One claim that is about to be made: what the cycle sends, and what is needed to learn from its answer. */
+/** A claim to be made: what the cycle sends, and what is needed to learn from the response. */
 interface PreparedClaim {
   readonly arguments: ClaimArguments
   readonly look: Look
@@ -55,21 +55,28 @@ interface PreparedClaim {
   readonly counts: ReadonlyMap<number, number>
 }
 
-/** A worker with several lanes looks at all of them at least this often: a request for slots may have become needless. */
+/**
+ * A worker with several lanes looks at all of them at least this often, because a request for slots may have become
+ * unnecessary.
+ */
 const WHOLE_EVERY_MS = 1000
-/** For so long after a steady cycle was tried in vain, none is tried: it costs a round trip. */
+/** After a failed steady cycle, none is tried for this long, because it costs a round trip. */
 const UNSTEADY_MS = 50
-/** How often a worker with many classes looks at those of which nothing is assigned, while prefetched jobs keep its slots in use. */
+/**
+ * How often a worker with many classes looks at those without assigned jobs while prefetched jobs keep its slots busy.
+ */
 const SEE_ALL_EVERY_MS = 5
-/** A worker with so few classes always looks at all of them. */
+/** A worker with at most this many classes always looks at all of them. */
 const FEW_CLASSES = 16
 
-/** How many classes with ready jobs a cycle looks at, at most: `sluice.ready_classes_v1`. */
+/** The most ready classes per cycle: `sluice.ready_classes_v1`. */
 const CLASSES_AT_ONCE = 64
 
 const UNPLANNED = { budget: null, counts: new Map<number, number>() }
 
-/** Decides what the next cycle of one worker looks for and where its scans begin, and learns from each answer. */
+/**
+ * Decides which jobs the next cycle of a worker looks for and where its scans begin, and learns from each response.
+ */
 export class Claiming {
   readonly order = new FillOrder()
   readonly planner: BudgetPlanner
@@ -82,16 +89,16 @@ export class Claiming {
   readonly #locked: LockedLanes
   #turn = 0
   #hintedAt = 0
-  /** The class that all jobs of the last answer were of. */
+  /** The class of all jobs of the last response. */
   #onlyClass: number | undefined
-  /** From when on a steady cycle is tried again. */
+  /** When a steady cycle may be tried again. */
   #steadyAt = 0
   #sawAllAt = 0
-  /** When a cycle last looked at all lanes and gave back their idle slots. */
+  /** When a cycle last looked at all lanes and released their idle slots. */
   #wholeAt = Number.NEGATIVE_INFINITY
-  /** The lanes that it left without a slot. Only another such cycle takes slots of them. */
+  /** The lanes in which it left no slot. Only another such cycle takes slots in them. */
   #unused: ReadonlySet<string> = new Set()
-  /** How many cycles in a row, since a job last ended, have left out classes that have ready jobs. */
+  /** How many consecutive cycles, since a job last ended, skipped classes with ready jobs. */
   #partial = 0
   #hasMore = false
 
@@ -100,7 +107,7 @@ export class Claiming {
     readonly slots: IdleSlots
     readonly connection: RawQueryable
     readonly log: Log
-    /** Whether hints arrive. Where they do not, other workers find jobs by polling. */
+    /** Whether hints arrive. If not, other workers find jobs by polling. */
     readonly hears: () => boolean
   }) {
     this.#offer = parts.offer
@@ -110,15 +117,16 @@ export class Claiming {
     this.#locked = new LockedLanes(parts.log)
   }
 
-  /** In how long to look again without a hint: a job may lie before the cursor it looked from. Infinite: none can. */
+  /** How soon to look again without a hint, because a job may lie before the cursor. Infinite if none can. */
   get lookAgainMs(): number {
     const planned = this.#offer.isBudgeted ? this.planner.lookAgainMs : Number.POSITIVE_INFINITY
     return Math.min(this.#mayHaveMissedMs, planned)
   }
 
   /**
-   * Whether to look again at once because the last cycle left out classes that have ready jobs. Cycles follow each other until all classes have been looked
-   * at since a job last ended. What is still ready then is in lanes that are full or disabled, and another round would find them as they are.
+   * Whether to look again at once because the last cycle skipped classes with ready jobs. Cycles follow each other
+   * until all classes have been looked at since a job last ended. Classes that are still ready are in lanes that are
+   * full or paused, so another round would not help.
    */
   get hasMore(): boolean {
     return this.#hasMore
@@ -130,26 +138,29 @@ export class Claiming {
     return Math.min(Math.max(0, dueAt - now), this.#locked.lookAgainMs(now))
   }
 
-  /** Another incarnation: it comes last, and no model is loaded under its name. */
+  /** The worker has a new incarnation: it comes last in order, and no model is loaded under its name. */
   startOver(): void {
     this.order.startOver()
     this.planner.startOver()
   }
 
-  /** After a resync, which left these lanes out because other sessions have locked them. What was lost before it may have taken slots. */
+  /**
+   * Called after a resync that skipped these lanes because other sessions have locked them. Lost claims may have taken
+   * slots in them.
+   */
   noteResync(lanes: readonly string[]): void {
     this.#unused = new Set()
     this.#locked.note(lanes, new Set(), performance.now())
   }
 
-  /** Whether a lane that a resync left out is worth another one now. */
+  /** Whether to try a lane again that a resync skipped. */
   isDue(lane: string): boolean {
     return !this.#locked.isSkipped(lane, performance.now())
   }
 
   /**
-   * Looks at all lanes when `ask.lanes` is left out, and while an earlier look may have missed something. Classes that draw from
-   * budgets are always looked at, because they are planned together.
+   * Looks at all lanes when `ask.lanes` is absent, and while an earlier look may have missed something. Classes that
+   * use budgets are always looked at, because they are planned together.
    */
   async prepare(
     asker: ClaimingWorker,
@@ -171,7 +182,7 @@ export class Claiming {
     const { budget, counts } = await this.#plan(asker, free > 0 ? open : [], ended, ask)
     const now = performance.now()
     const classes = open.flatMap((each) => {
-      // Without free slots it cannot be planned, and the database is asked only whether it has jobs.
+      // Without free slots, nothing can be planned, and the database only reports whether it has jobs.
       if (!each.budgeted || free <= 0) return [each]
       const max = counts.get(each.id) ?? 0
       return max > 0 ? [{ ...each, max }] : []
@@ -194,7 +205,7 @@ export class Claiming {
     const wanted = new Set(
       lanes.filter((lane, i) => served.has(lane) && (run[i]! > 0 || !this.#locked.isSkipped(lane, now))),
     )
-    // Idle slots are for the workers that come first.
+    // Idle slots belong to the workers that come first.
     if (this.order.isBehind) this.#slots.dropIdle()
     return {
       look: { at: now, lanes: served },
@@ -226,8 +237,9 @@ export class Claiming {
   }
 
   /**
-   * Prefetched jobs may keep all slots in use. So a worker without free slots looks at all its classes, with many of them now and then: nothing more is assigned in
-   * lanes where one has jobs that only a free slot gets started, nor in lanes that use more of its capacity than others with ready jobs.
+   * Prefetched jobs may keep all slots busy. So a worker without free slots looks at all its classes; with many
+   * classes, only from time to time. Nothing more is assigned in lanes where a class has jobs that only a free slot
+   * can start, nor in lanes that use more of its capacity than others with ready jobs.
    */
   #mustSeeAll(): boolean {
     const now = performance.now()
@@ -237,8 +249,8 @@ export class Claiming {
   }
 
   /**
-   * The class that the next cycle is likely to be about alone. A cycle about one class gives back no slots of other lanes, so these must have none. Now and
-   * then all lanes are looked at anyway.
+   * The only class that the next cycle is likely to concern. A cycle for one class releases no slots in other lanes,
+   * so these must have none. All lanes are looked at from time to time anyway.
    */
   #steadyClass(lanes: readonly string[], now: number): number | undefined {
     const only = this.#onlyClass
@@ -264,7 +276,7 @@ export class Claiming {
     this.#cursors.put(classes, jobs, free, look.at, report.scanMs)
     if (counts.size > 0) this.#compare(counts, jobs)
     this.#partial = report.more === true ? this.#partial + 1 : 0
-    // A steady cycle reports it when it looked at no class, because it had waited for a lock.
+    // A steady cycle reports this when it skipped all classes because it had waited for a lock.
     this.#hasMore = this.#partial > 0 && (steady || this.#partial * CLASSES_AT_ONCE < classes.length)
     if (!this.#hasMore) this.#partial = 0
   }
@@ -275,7 +287,7 @@ export class Claiming {
     this.#unused = new Set(lanes.filter((lane, i) => run[i] === 0 && keep[i] === 0 && !used.has(lane)))
   }
 
-  /** Plans the classes that draw from budgets. A worker without such classes does nothing here. */
+  /** Plans the classes that use budgets. Does nothing for a worker without such classes. */
   async #plan(
     { workerId, held }: ClaimingWorker,
     open: readonly Claimable[],
@@ -283,7 +295,7 @@ export class Claiming {
     { free, news }: ClaimRequest,
   ): Promise<{ readonly budget: string | null; readonly counts: ReadonlyMap<number, number> }> {
     const { isBudgeted, models } = this.#offer
-    // Jobs that drew from budgets may have left models behind.
+    // Jobs that used budgets may have left models loaded.
     if (!isBudgeted && !this.planner.holdsCopies && news === undefined) return UNPLANNED
     const drawn = new Map<string, Drawn>()
     for (const [id, each] of held) if (each.drawn !== undefined) drawn.set(id, each.drawn)
@@ -298,7 +310,7 @@ export class Claiming {
   }
 }
 
-/** How many of these jobs are of each lane. */
+/** Counts jobs by lane. */
 function countBy(
   { lanes, held }: ClaimingWorker,
   jobs: readonly JobAttempt[],

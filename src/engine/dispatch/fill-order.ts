@@ -1,41 +1,44 @@
 import { EARLY_TIMER_MS, MAX_COUNT } from '../../model/limits.ts'
 
-/** How long after a hint it looks when so many are free that come first. All at once would keep the first one waiting. */
+/**
+ * How long after a hint to look, by the number of free workers that come first. If all looked at once, the first one
+ * would be delayed.
+ */
 const LOOK_AFTER_MS = [0, 2, 8, 16, 32]
-/** The same where the hint may be about many jobs. */
+/** The same for hints that may concern many jobs. */
 const STEP_MS = 1
-/** With so many workers those who come later spread their looks over a while: 500 over 50 ms. */
+/** With this many workers, later ones spread their looks over a while: 500 over 50 ms. */
 const MANY = 20
 
 /** Longer ago than anything: as much as the database takes. */
 const ALWAYS_MS = MAX_COUNT
 
-/** A look for jobs: when it was sent, and which lanes it was at. */
+/** A look for jobs: when it was sent, and at which lanes. */
 export interface Look {
   readonly at: number
   readonly lanes: Iterable<string>
 }
 
 /**
- * Where this worker stands in the order in which workers are filled, as far as it was told.
+ * The position of this worker in the order in which workers are filled, as far as it knows.
  *
- * The database decides who gets a job. What is kept here only spares it questions: a worker that others come before does not
- * ask first, and looks again when what it left to them may be taken.
+ * The database decides which worker gets a job. This only avoids needless queries: a worker that is not first does not
+ * look first, and looks again when it may take the jobs it left to others.
  */
 export class FillOrder {
-  /** Workers that live, and of those who come before this one. Unknown until the first heartbeat. */
+  /** The number of live workers, and of those that come first. Unknown until the first heartbeat. */
   #peers: number | undefined
   #before: number | undefined
-  /** Of those who come first: free, as of the last look. */
+  /** How many of the workers that come first were free at the last look. */
   #free = 0
-  /** Jobs that hints have told of since. Each keeps one of them busy. */
+  /** How many jobs later hints announced. Each keeps one of those workers busy. */
   #told = 0
-  /** When it last saw jobs of a lane. Where the last look found nothing, whatever is there now is new. */
+  /** When it last saw jobs of a lane. After a look that found none, all jobs there are new. */
   readonly #sawAt = new Map<string, number>()
-  /** The first look that left jobs to others, until it may take those all the same. */
+  /** The first look that left jobs to others, until this worker may take them. */
   #left: (Look & { readonly dueAt: number }) | undefined
 
-  /** Another incarnation comes last. */
+  /** The worker has a new incarnation and comes last. */
   startOver(): void {
     this.#peers = undefined
     this.#before = undefined
@@ -46,33 +49,36 @@ export class FillOrder {
   }
 
   notePeers(peers: number, before: number): void {
-    // Nothing is known yet: those before it are taken for free, and let go first.
+    // Nothing is known yet: earlier workers are assumed to be free and may go first.
     if (this.#before === undefined) this.#free = Math.min(before, 4)
     this.#peers = peers
     this.#before = before
     if (before === 0) this.#free = 0
   }
 
-  /** Whether somebody may come before it. `spreads`: it serves a lane where those come first who run less. */
+  /**
+   * Whether another worker may come first. `spreads`: it serves a lane in which workers with fewer running jobs come
+   * first.
+   */
   mustAsk(spreads: boolean, running: number): boolean {
     if (this.#before !== 0) return true
     return spreads && running > 0 && this.#peers !== 1
   }
 
-  /** A look begins: what was left to others long enough is not new any more. */
+  /** Begins a look: jobs that were left to others for long enough are no longer new. */
   begin(now: number): void {
     if (this.#left !== undefined && now >= this.#left.dueAt - EARLY_TIMER_MS) this.#waited()
   }
 
-  /** For how many milliseconds back jobs of a lane are new to this worker. */
+  /** For how many milliseconds jobs of a lane count as new to this worker. */
   freshMs(lane: string, now: number): number {
     const sawAt = this.#sawAt.get(lane)
     return sawAt === undefined ? ALWAYS_MS : Math.min(ALWAYS_MS, Math.max(0, Math.ceil(now - sawAt)))
   }
 
   /**
-   * What a look told: so many are free that come first. `waitMs`: it left jobs to them, and may take those all the same
-   * after that long; null: nothing was there.
+   * Records a look that left jobs to others: `free` workers that come first were free. `waitMs`: when this worker may
+   * take the jobs; null: there were none.
    */
   left(free: number, waitMs: number | null, look: Look, now = look.at): void {
     this.#free = free
@@ -84,7 +90,7 @@ export class FillOrder {
     }
   }
 
-  /** A look left nothing to anybody. One at no lane was a cycle that took nothing. */
+  /** Records a look that left nothing to others. A look without lanes was a cycle that took nothing. */
   leftNothing(taken: number, look: Look): void {
     if (taken > 0) this.#free = 0
     this.#told = 0
@@ -100,20 +106,20 @@ export class FillOrder {
     this.#left = undefined
   }
 
-  /** Others are free that come first, or were a moment ago. */
+  /** Workers that come first are free, or were a moment ago. */
   get isBehind(): boolean {
     return this.#free > 0
   }
 
-  /** When to look for what was left to others. Infinite: nothing was. */
+  /** When to look for jobs that were left to others. Infinite if none were. */
   get lookAt(): number {
     return this.#left?.dueAt ?? Number.POSITIVE_INFINITY
   }
 
   /**
-   * How long to wait after a hint that there are jobs.
+   * How long to wait after a hint before looking.
    *
-   * @param one It tells of one job.
+   * @param one The hint announces one job.
    * @param chance From 0 to 1.
    */
   hesitationMs(one: boolean, chance: number): number {

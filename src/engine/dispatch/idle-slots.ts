@@ -2,8 +2,8 @@
 const KEEP_MS = 200
 
 /**
- * How many slots to keep in each limited lane: the most that were busy during
- * the last 200 to 400 ms. Dropped at once when another worker waits for slots.
+ * How many slots to keep in each limited lane: the most that were busy during the last 200 to 400 ms. Released at once
+ * when another worker waits for slots.
  */
 export class IdleSlots {
   readonly #running = new Map<string, number>()
@@ -16,7 +16,7 @@ export class IdleSlots {
     this.#limited = new Set(lanes)
   }
 
-  /** Jobs held in a lane whose ending has not been recorded. */
+  /** Held jobs of a lane without a recorded outcome. */
   running(lane: string): number {
     return this.#running.get(lane) ?? 0
   }
@@ -31,7 +31,7 @@ export class IdleSlots {
     this.#running.set(lane, this.running(lane) - 1)
   }
 
-  /** True when more slots are kept somewhere than jobs run there. */
+  /** True if more slots are kept in some lane than jobs run there. */
   get holdsIdle(): boolean {
     for (const lane of this.#limited) {
       if (this.#kept(lane) > this.running(lane)) return true
@@ -44,7 +44,7 @@ export class IdleSlots {
     this.#peak = new Map(this.#running)
   }
 
-  /** Slots to keep per lane. Turns the window when it is due. */
+  /** The slots to keep per lane. Advances the window when it is due. */
   keep(lanes: readonly string[], now: number): number[] {
     if (now - this.#turnedAt >= KEEP_MS) {
       this.#turnedAt = now

@@ -1,10 +1,10 @@
 import type { Log } from '../log.ts'
 
-/** A worker tries again this soon, unless it runs jobs of the lane: then every cycle tries. */
+/** A worker retries after this time, unless it runs jobs of the lane: then every cycle does. */
 const AGAIN_MS = 200
-/** A lane that has been locked for this long is worth a warning. */
+/** A lane that is locked for this long is reported. */
 const WARN_MS = 1000
-/** Not found locked for this long: the next time is another episode. */
+/** After this time without finding it locked, the next time counts as new. */
 const OVER_MS = 5000
 
 interface Episode {
@@ -13,7 +13,7 @@ interface Episode {
   readonly warned: boolean
 }
 
-/** Lanes whose row another session holds locked, so that their slots cannot be given out. */
+/** Lanes whose row another session has locked, so that their slots cannot be assigned. */
 export class LockedLanes {
   readonly #log: Log
   readonly #episodes = new Map<string, Episode>()
@@ -22,7 +22,7 @@ export class LockedLanes {
     this.#log = log
   }
 
-  /** In how long to look again without a hint. */
+  /** How soon to look again without a hint. */
   lookAgainMs(now: number): number {
     let first = Number.POSITIVE_INFINITY
     for (const { last } of this.#episodes.values())
@@ -30,7 +30,7 @@ export class LockedLanes {
     return first
   }
 
-  /** It was found locked a moment ago: another try would only cost the other lanes time. */
+  /** It was recently found locked, and another try would delay the other lanes. */
   isSkipped(lane: string, now: number): boolean {
     const episode = this.#episodes.get(lane)
     return episode !== undefined && now - episode.last < AGAIN_MS
@@ -47,7 +47,7 @@ export class LockedLanes {
       if (warns)
         this.#log.warn(
           { lane, forMs: Math.round(now - since) },
-          `lane ${lane} is locked by another database session: its slots cannot be given out, other lanes go on. Find the session in pg_stat_activity, or end its transaction`,
+          `lane ${lane} is locked by another database session, so its slots cannot be assigned; other lanes are not affected. Find the session in pg_stat_activity, or end its transaction`,
         )
     }
   }

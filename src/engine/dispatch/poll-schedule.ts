@@ -1,12 +1,12 @@
 import { EARLY_TIMER_MS } from '../../model/limits.ts'
 
-/** A worker without a lane, or with long polls only, still looks around this often. */
+/** A worker without lanes, or with long polls only, still looks this often. */
 const LONGEST_MS = 30_000
 
 /**
- * When each lane is polled next. A look for any other reason counts as a poll of the lanes it was at.
+ * When each lane is polled next. A look for any other reason counts as a poll of its lanes.
  *
- * `polls` is how long the poll of each lane is now, by lane: a change takes effect with the next question.
+ * `polls` has the current poll interval of each lane, so a change takes effect with the next call.
  */
 export class PollSchedule {
   readonly #looks = new Map<string, { readonly at: number; readonly jitter: number }>()
@@ -26,7 +26,7 @@ export class PollSchedule {
     )
   }
 
-  /** @param chance From 0 to 1. Intervals vary by a tenth, so that workers do not look in step. */
+  /** @param chance From 0 to 1. Intervals vary by a tenth, so that workers do not poll in step. */
   looked(lanes: Iterable<string>, now: number, chance: number): void {
     for (const lane of lanes) this.#looks.set(lane, { at: now, jitter: 0.9 + 0.2 * chance })
   }

@@ -4,7 +4,7 @@ import type { Claimable } from './claimable-classes.ts'
 type Prefetchable = Pick<Claimable, 'id' | 'task' | 'lane' | 'prefetch'>
 type Ahead = Pick<Prefetch, 'ahead' | 'holds' | 'room'>
 
-/** A class of which nothing is assigned, so that only free slots get its jobs started. */
+/** A class without assigned jobs, whose jobs only a free slot can start. */
 const NEEDS_SLOTS = -1
 /** As many of its jobs are at most urgent at once. */
 const LEFT_TO_EACH = 8

@@ -9,7 +9,7 @@ import {
 } from '../../policy/plan-input.ts'
 import type { StoredPlanInput, StoredQueue } from '../../store/load-plan-input.ts'
 
-/** What the policy is shown of what the database tells. Copies are named by their position among the stored ones. */
+/** Converts what the database reports for the policy. Copies are identified by their index among the stored ones. */
 export function readPlanInput(
   stored: StoredPlanInput,
   workerId: string,
@@ -48,13 +48,13 @@ function readQueue(
 ): QueueView {
   const isDevice = (budget: string) => kinds.get(budget) !== 'shared'
   const uses = queue.own?.uses ?? queue.uses ?? {}
-  // Without a device there is nothing to load a model on: its jobs are like any others.
+  // Without a device, no model can be loaded, so its jobs are like any others.
   const model = Object.keys(uses).some(isDevice) ? queue.model : null
   const seen = model === null ? {} : (ownValue(stored.models, model)?.amounts ?? {})
   const askOf = ([budget, amount]: [string, StoredAmount]): Need[] => {
     if (typeof amount === 'string') return []
     const { devices, each } = amount
-    // What a model was seen to need counts where it is more than what was said.
+    // The measured need of a model applies if it exceeds the declared one.
     return [{ budget, devices, each: isDevice(budget) ? Math.max(each, ownValue(seen, budget) ?? 0) : each }]
   }
   const asks = Object.entries(uses).flatMap(askOf)
@@ -65,7 +65,7 @@ function readQueue(
     classId: queue.class,
     task: queue.task,
     model,
-    // Of a job whose amounts are not known nothing can be planned.
+    // Jobs with unknown amounts cannot be planned.
     depth: queue.expressed && queue.own === null ? 0 : queue.depth,
     head: { priority: queue.priority, waitingSince: queue.since, uses: queue.own === null ? null : asks },
     parallel: queue.parallel,
@@ -75,7 +75,7 @@ function readQueue(
   }
 }
 
-/** What each job of a class takes of shared budgets. */
+/** What each job of a class uses of shared budgets. */
 export function sharedOf(queue: StoredQueue, stored: StoredPlanInput): Record<string, number> {
   const shared = new Map<string, number>()
   const own: ResolvedUses | null = queue.own

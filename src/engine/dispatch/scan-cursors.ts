@@ -1,4 +1,4 @@
-/** Where a scan of a class begins: just after this entry of its ready index. */
+/** The position after which a scan of a class begins in its ready index. */
 interface ScanCursor {
   readonly rank: number
   readonly id: string
@@ -15,7 +15,7 @@ const SCAN_SHARE = 20
 interface Memory {
   /** The last entry taken. */
   cursor: ScanCursor | undefined
-  /** Scans start at the cursor until then. */
+  /** Until this time, scans start at the cursor. */
   until: number
   /** How long the last scan from the top took, in the database; 0: not long enough to count. */
   topMs: number
@@ -78,8 +78,8 @@ export class ScanCursors {
   }
 
   /**
-   * When the next look from the top is due, as the last answer has it. Infinite unless a look from a cursor found too
-   * little: something may lie before the cursor, a job that came back to the queue, and who rests must not rest past that.
+   * When the next scan from the top is due. Infinite unless a scan from a cursor found too little: a job that returned
+   * to the queue may lie before the cursor, and an idle worker must not sleep past it.
    */
   get topDueAt(): number {
     return this.#topDueAt

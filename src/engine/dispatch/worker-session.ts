@@ -19,14 +19,17 @@ import { Offer, type Served } from './claimable-classes.ts'
 import { Claiming, type ClaimRequest, type Held } from './claiming.ts'
 import { IdleSlots } from './idle-slots.ts'
 
-/** A refusal is lifted by a resync. A fence that comes back at once is another server's that serves the same worker. */
+/**
+ * A resync resolves a rejected cycle. A fence that returns at once comes from another server that serves the same
+ * worker.
+ */
 const TRIES = 3
-/** The other kinds only end an attempt. */
+/** The other kinds end only an attempt. */
 const ENDS_JOB: ReadonlySet<string> = new Set(['completed', 'failed', 'cancelled'])
 const NOTHING: ClaimRequest = { free: 0, freeProcesses: 0 }
 const IN_AGREEMENT = { lost: [], undelivered: [] } as const
-const ENDS_TWICE = 'DRIFT: a job that has an outcome was to end again; the first outcome stands'
-const REFUSED = 'some endings were refused: this worker no longer held the jobs'
+const ENDS_TWICE = 'DRIFT: a second outcome was reported for a job; the first one stands'
+const REFUSED = 'rejected outcomes: this worker no longer held the jobs'
 
 export interface SessionOptions extends Served {
   readonly db: Queryable
@@ -34,26 +37,29 @@ export interface SessionOptions extends Served {
   readonly log: Log
   /** Whether hints arrive. */
   readonly hears: () => boolean
-  /** No answer can get lost between session and worker: they share a process, and compare what they hold only after a resync. */
+  /**
+   * No response can get lost between session and worker: they share a process, and compare their jobs only after a
+   * resync.
+   */
   readonly isLocal?: boolean
-  /** Throws when the worker may no longer report or take jobs. Called once it is known what it holds. */
+  /** Throws if the worker may no longer report or take jobs. Called once its jobs are known. */
   readonly checkHeld?: () => void
-  /** A resync has told what the worker holds, under which epoch. */
+  /** A resync has reported the worker's jobs and epoch. */
   readonly onResync?: () => void
-  /** A resync together with those of other workers. `undefined`: it has to be asked for alone. */
+  /** Performs a resync together with those of other workers. `undefined`: it has to be requested separately. */
   readonly resync?: ((workerId: string) => Promise<Resynced | undefined>) | undefined
 }
 
-/** What a cycle brought. */
+/** The result of a cycle. */
 interface SentCycle extends Pick<CycleAnswer, 'yieldSlots'> {
   readonly rows: readonly ClaimedRow[]
-  /** False when the news was not stored and no job was looked for. */
+  /** False if the model events were not stored and no job was looked for. */
   readonly isWhole: boolean
 }
 
 type CatchUpRequest = Pick<CycleRequest, 'running' | 'ended' | 'prefetch'>
 
-/** A request, with the lanes to look at. Left out: all. */
+/** A request, with the lanes to look at. Absent: all. */
 export type SessionRequest = CycleRequest & Pick<ClaimRequest, 'lanes'>
 
 /**
@@ -70,22 +76,22 @@ export class WorkerSession {
   readonly claiming: Claiming
   readonly #options: SessionOptions
   readonly #held = new Map<string, Held>()
-  /** Those of them that the database has not heard of as started. */
+  /** The held jobs that the database does not know to have started. */
   readonly #assigned = new Set<string>()
-  /** Those that the worker said had ended when it named them, without their endings. They come with a later request. */
+  /** Jobs that the worker reported as ended without their outcomes, which come with a later request. */
   readonly #over = new Set<string>()
   #workerId = ''
   #epoch = 0
-  /** The newest claim it knows of: a cycle that finds a newer one is refused. */
+  /** The newest claim that it knows of. A cycle that finds a newer one is rejected. */
   #known = 0
   #lanes: readonly string[] = []
-  /** Lanes that it can serve and has no holding in yet. */
+  /** Lanes that it can serve and in which it has no holding yet. */
   #missing: readonly string[] = []
   #outOfStep = true
   #offerChanged = true
-  /** A resync has happened, and the worker has not been compared with it yet. */
+  /** A resync has happened, and the worker's jobs have not been compared with it yet. */
   #resynced = false
-  /** When it last held a job, or began. */
+  /** When it last held a job, or started. */
   #busyAt = performance.now()
   #done = 0
 
@@ -114,7 +120,7 @@ export class WorkerSession {
     return this.#assigned.size > 0
   }
 
-  /** What has to be the same when an order of this moment is carried out later. */
+  /** Must be unchanged when an order of this time is carried out later. */
   get epoch(): number {
     return this.#epoch
   }
@@ -124,17 +130,17 @@ export class WorkerSession {
     return this.#held.size > 0 ? 0 : performance.now() - this.#busyAt
   }
 
-  /** The next cycle has to ask the database first what the worker holds. */
+  /** The next cycle must first ask the database what the worker holds. */
   get isOutOfStep(): boolean {
     return this.#outOfStep
   }
 
-  /** Something happened that this session was not told: the next cycle asks the database first. */
+  /** Something happened that this session has not seen. The next cycle asks the database first. */
   markOutOfStep(): void {
     this.#outOfStep = true
   }
 
-  /** Lanes or classes have changed: they are read again before the next cycle. */
+  /** Lanes or classes have changed and are read again before the next cycle. */
   noteOffer(): void {
     this.#offerChanged = true
   }
@@ -146,7 +152,7 @@ export class WorkerSession {
     return done
   }
 
-  /** Restores what `takeDone` gave when it could not be stored. */
+  /** Restores the result of `takeDone` when it could not be stored. */
   giveBackDone(jobs: number): void {
     this.#done += jobs
   }
@@ -163,11 +169,12 @@ export class WorkerSession {
   }
 
   /**
-   * Records endings and takes jobs. Cycles of one worker must not overlap. Sending the same again after an answer that did not arrive
+   * Records outcomes and takes jobs. Cycles of one worker must not overlap. Repeating a request after a lost response
    * changes nothing twice.
    *
-   * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has been declared dead. What the database throws is passed on: the
-   *   outcome is then unknown, and the next cycle sets it right.
+   * @throws {SluiceError} `WORKER_NOT_FOUND` when the worker has been declared dead. Database errors are passed on:
+   * the
+   *   outcome is then unknown, and the next cycle resolves it.
    */
   async cycle(request: SessionRequest): Promise<CycleAnswer> {
     const recorded = new Set<string>()
@@ -176,7 +183,7 @@ export class WorkerSession {
         await this.catchUp(request)
         return await this.#cycle(request, recorded)
       } catch (error) {
-        // An error with a SQLSTATE is an answer: nothing happened. Any other may have lost the answer.
+        // An error with a SQLSTATE is a response: nothing happened. After any other error, the response may be lost.
         const endsTwice = isSecondOutcome(error)
         if (endsTwice) this.#options.log.error({ worker: this.#workerId, detail: error.detail }, ENDS_TWICE)
         const isRefused = isFenced(error) || endsTwice
@@ -198,9 +205,10 @@ export class WorkerSession {
   }
 
   /**
-   * Reads again what there is to serve. A lane that is new to this worker takes effect with the next cycle.
+   * Reads the lanes and classes to serve again. A new lane takes effect with the next cycle.
    *
-   * @throws what the database throws the first time. Later the known lanes still do, and endings must not wait for others.
+   * @throws database errors of the first read. Later, the known lanes still apply, and outcomes must not wait for
+   * others.
    */
   async refresh(): Promise<void> {
     this.#offerChanged = false
@@ -217,9 +225,9 @@ export class WorkerSession {
     if (this.#missing.length > 0) this.#outOfStep = true
   }
 
-  /** Gives back slots that nothing has run in for a while. The worker need not ask for it. */
+  /** Releases slots that have been idle for a while. The worker need not request it. */
   async giveBack(): Promise<void> {
-    // Jobs may have been assigned since the caller looked: they start in slots that are idle now.
+    // Jobs may have been assigned since the caller looked. They start in slots that are idle now.
     if (!this.#outOfStep && this.#assigned.size === 0) await this.#send([], NOTHING, new Set())
   }
 
@@ -233,10 +241,10 @@ export class WorkerSession {
     const refused = sent.size < ended.length ? ended.filter(isRefused) : []
     const compares = this.#options.isLocal !== true || this.#resynced
     const { lost, undelivered } = compares ? this.#compare(request.running(), sent) : IN_AGREEMENT
-    // What an earlier answer gave it fills the slots it asks for now.
+    // Jobs of an earlier response fill the slots that it requests now.
     const ask = undelivered.length > 0 ? { ...request, free: 0 } : request
     const endings = [...sent.values()].map((each) => this.#asHeld(each))
-    // It takes no assigned jobs any more, so it will start none of those that it does not name.
+    // It accepts no assigned jobs any more, so it will start none of those that it does not name.
     const unwanted = prefetch === undefined ? undelivered.filter((id) => this.#assigned.has(id)) : []
     for (const id of unwanted)
       endings.push({ id, attempt: this.#held.get(id)!.attempt, ending: { kind: 'unstarted' } })
@@ -265,8 +273,8 @@ export class WorkerSession {
   }
 
   /**
-   * Whether an ending is of an attempt that the worker holds. A job that goes back unstarted comes again with the same attempt, perhaps to the same
-   * worker: one that it was given since is not meant.
+   * Whether an outcome belongs to an attempt that the worker holds. A job that is returned unstarted comes back with
+   * the same attempt, perhaps to the same worker, and a newer assignment is not meant.
    */
   #mayEnd(ended: EndedAttempt, prefetch: Prefetch | undefined): boolean {
     if (!this.#holds(ended)) return false
@@ -274,18 +282,18 @@ export class WorkerSession {
     return ended.ending.kind !== 'unstarted' || this.#held.get(ended.id)!.seq <= newestClaim
   }
 
-  /** A resync has taken back all that has not started, as this ending asks. Behind a server it takes nothing back. */
+  /** A resync has taken back all unstarted jobs, as this outcome requests. Behind a server, it takes none back. */
   #wasTakenBack({ id, ending }: EndedAttempt): boolean {
     return this.#options.isLocal === true && ending.kind === 'unstarted' && !this.#held.has(id)
   }
 
-  /** A job that may have started does not go back as if it had not been assigned. */
+  /** A job that may have started is not returned as if it had not been assigned. */
   #asHeld(ended: EndedAttempt): EndedAttempt {
     if (ended.ending.kind !== 'unstarted' || this.#assigned.has(ended.id)) return ended
     return { ...ended, ending: { kind: 'returned' } }
   }
 
-  /** What the worker names and does not hold, and what it holds and does not name. */
+  /** Finds jobs that the worker names but does not hold, and jobs that it holds but does not name. */
   #compare(
     running: readonly JobAttempt[],
     sent: ReadonlyMap<string, EndedAttempt>,
@@ -297,9 +305,7 @@ export class WorkerSession {
     }
   }
 
-  /**
-   * Endings that are too much for one statement go out first, in statements that claim nothing.
-   */
+  /** Outcomes that exceed one statement are sent first, in statements that claim nothing. */
   async #send(ended: readonly EndedAttempt[], ask: ClaimRequest, recorded: Set<string>): Promise<SentCycle> {
     const fits = endingsPerCycle(ended)
     if (fits < ended.length) {
@@ -322,7 +328,7 @@ export class WorkerSession {
     return { rows: [], isWhole: true }
   }
 
-  /** An ending that the database cannot store fails its job instead of holding up the others. */
+  /** An outcome that the database cannot store fails its job instead of delaying the others. */
   async #sendOneByOne(
     ended: readonly EndedAttempt[],
     nothing: ClaimRequest,
@@ -333,11 +339,11 @@ export class WorkerSession {
       for (const each of ended) await this.#send([each], nothing, recorded)
       return
     }
-    // Should that be refused too, nothing would be left to try.
+    // If that is rejected, too, nothing is left to try.
     await this.#run([unstorable(ended[0]!, error)], nothing, recorded)
   }
 
-  /** One cycle, and what it teaches. All of `ended` must be held. */
+  /** Runs one cycle and learns from it. The worker must hold all of `ended`. */
   async #run(ended: readonly EndedAttempt[], ask: ClaimRequest, recorded: Set<string>): Promise<CycleRows> {
     const asker = { workerId: this.#workerId, lanes: this.#lanes, held: this.#held }
     const begun = this.#begun(ended, ask)
@@ -381,7 +387,7 @@ export class WorkerSession {
     this.#hold(id, { ...this.#held.get(id)!, assigned: false })
   }
 
-  /** Raises the epoch, which fences whatever is still under way, and takes over what the database says. */
+  /** Raises the epoch, which fences everything in flight, and adopts what the database reports. */
   async #resync({ running, ended, prefetch }: CatchUpRequest): Promise<void> {
     const { connection, resync } = this.#options
     prefetch?.recall()
@@ -401,12 +407,12 @@ export class WorkerSession {
     this.claiming.noteResync(this.#missing)
     this.#known = Math.max(0, ...state.running.map((job) => job.seq))
     const theirs = new Map(state.running.map((job) => [job.id, job.attempt]))
-    // What can fail comes first: what is forgotten below is reported only once.
+    // What can fail comes first, because what is dropped below is reported only once.
     const rows = await this.#load(state.running.filter((each) => !this.#holds(each)).map(({ id }) => id))
     for (const [id, { attempt }] of this.#held) if (theirs.get(id) !== attempt) this.#forget(id)
     for (const { id, seq, assigned } of state.running) {
       const held = this.#held.get(id)
-      // A crash may have forgotten that a job has started: that is reported again.
+      // A crash may have lost the start of a job, which is then reported again.
       if (held !== undefined) this.#hold(id, { ...held, seq, assigned })
     }
     const assigned = new Set(state.running.filter((job) => job.assigned).map(({ id }) => id))
@@ -454,13 +460,13 @@ export class WorkerSession {
   }
 }
 
-/** The worker has not heard of it yet, and cannot tell for how long it has been assigned. */
+/** The worker does not know it yet, and cannot tell how long it has been assigned. */
 function givenAgain(assignment: Assignment): Assignment {
   const { prefetched } = assignment
   return prefetched === undefined ? assignment : { ...assignment, prefetched: { ...prefetched, again: true } }
 }
 
-/** Jobs that were assigned keep running in the slots that they were counted in. */
+/** Jobs that were assigned keep running in the slots in which they were counted. */
 function claimingNothing({ prefetch }: ClaimRequest): ClaimRequest {
   const part = { ...NOTHING, isPart: true }
   return prefetch === undefined
@@ -468,7 +474,7 @@ function claimingNothing({ prefetch }: ClaimRequest): ClaimRequest {
     : { ...part, prefetch: { ...prefetch, ahead: () => 0, holds: () => false } }
 }
 
-/** What is recorded of an attempt whose own outcome the database refuses. */
+/** Recorded for an attempt whose own outcome the database rejects. */
 function unstorable({ id, attempt }: EndedAttempt, error: unknown): EndedAttempt {
   const text = `the outcome cannot be stored: ${messageOf(error)}`
   return { id, attempt, ending: { kind: 'failed', error: text } }

@@ -28,14 +28,14 @@ export class AttemptStore {
   }
 
   async loadStep(lease: Lease, name: string): Promise<{ readonly result: unknown } | undefined> {
-    const what = `step ${JSON.stringify(name)} could not be looked up`
+    const what = `could not look up step ${JSON.stringify(name)}`
     return persistently(lease, what, () => loadStep(this.#db, lease.jobId, name))
   }
 
   async saveStep(lease: Lease, name: string, result: unknown): Promise<unknown> {
     const step = `step ${JSON.stringify(name)}`
     const text = toStorableJson(result, `the result of ${step}`)
-    const stored = await persistently(lease, `the result of ${step} could not be stored`, () =>
+    const stored = await persistently(lease, `could not store the result of ${step}`, () =>
       underLease(this.#db, lease, () => saveStep(this.#db, lease, name, text)),
     )
     if (stored === 'full') throw stepsFull(lease, name)
@@ -43,21 +43,19 @@ export class AttemptStore {
   }
 
   async loadCheckpoint(lease: Lease): Promise<unknown> {
-    return persistently(lease, 'the checkpoint could not be read', () =>
-      loadCheckpoint(this.#db, lease.jobId),
-    )
+    return persistently(lease, 'could not read the checkpoint', () => loadCheckpoint(this.#db, lease.jobId))
   }
 
   async saveCheckpoint(lease: Lease, value: unknown): Promise<void> {
     const text = toStorableJson(value, 'the checkpoint')
-    const saved = await persistently(lease, 'the checkpoint could not be stored', () =>
+    const saved = await persistently(lease, 'could not store the checkpoint', () =>
       underLease(this.#db, lease, () => saveCheckpoint(this.#db, lease, text)),
     )
     if (saved === 'large') throw checkpointTooLarge(lease)
   }
 }
 
-/** Tries until it works, the server refuses for good, or the attempt has been stopped. */
+/** Retries until it succeeds, the server rejects it permanently, or the attempt has been stopped. */
 function persistently<T>({ signal }: Lease, what: string, work: () => Promise<T>): Promise<T> {
   return tryUntilStopped(signal, what, 'DATABASE_UNAVAILABLE', () =>
     work().catch((error: unknown) => {

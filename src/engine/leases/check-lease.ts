@@ -10,11 +10,12 @@ export interface NamedLease {
 }
 
 /**
- * Does what needs the lease.
+ * Runs a write that requires the lease.
  *
- * @param work `undefined` or false: the lease was not held, and nothing was stored.
- * @throws {SluiceError} `LEASE_LOST`. `DATABASE_UNAVAILABLE` after a crash of the server while it may only have forgotten the claim:
- *   once the worker has said what it runs, the same works.
+ * @param work Returns `undefined` or false if the lease was not held and nothing was stored.
+ * @throws {SluiceError} `LEASE_LOST`. `DATABASE_UNAVAILABLE` after a crash of the database server that may have lost
+ * the claim:
+ *   once the worker has reported its jobs, the same call succeeds.
  */
 export async function underLease<T>(
   db: Queryable,
@@ -30,21 +31,21 @@ export async function underLease<T>(
     })
   throw new SluiceError(
     'DATABASE_UNAVAILABLE',
-    `PostgreSQL has recovered from a crash, and the worker of job ${jobId} has not reported yet what it runs. Try again`,
+    `PostgreSQL has recovered from a crash, and the worker of job ${jobId} has not reported its jobs yet. Try again`,
     { details: { jobId, attempt } },
   )
 }
 
-/** How large a checkpoint may be is checked in the database, whatever a worker sends: `saveCheckpoint`. */
+/** The database limits the size of a checkpoint, whatever a worker sends: `saveCheckpoint`. */
 export function checkpointTooLarge({ jobId, attempt }: NamedLease): SluiceError {
   return new SluiceError(
     'NOT_STORABLE',
-    `the checkpoint cannot be stored: it is more than ${MAX_JSON_BYTES} bytes long as JSON. Keep a smaller one, such as the place of the data`,
+    `the checkpoint cannot be stored: it is more than ${MAX_JSON_BYTES} bytes long as JSON. Store a smaller one, such as the location of the data`,
     { details: { jobId, attempt } },
   )
 }
 
-/** What one attempt stores is bounded in the database: `sluice.save_step_v1`. */
+/** The database limits what one attempt stores: `sluice.save_step_v1`. */
 export function stepsFull({ jobId, attempt }: NamedLease, name: string): SluiceError {
   return new SluiceError(
     'STEPS_FULL',

@@ -7,7 +7,7 @@ import type { TaskRecord } from '../../model/task-record.ts'
 import { listBudgetNames } from '../../store/list-budget-names.ts'
 import { loadTasks } from '../../store/load-tasks.ts'
 
-/** A task that a worker describes otherwise than it is known. */
+/** A task whose settings differ between a worker and the database. */
 export interface TaskDifference {
   readonly task: string
   /** Names of a task's options, as a worker writes them. */
@@ -16,7 +16,7 @@ export interface TaskDifference {
 
 export interface TaskComparison {
   readonly differing: readonly TaskDifference[]
-  /** Those that nobody has made known yet. */
+  /** Tasks that are not registered yet. */
   readonly fresh: readonly TaskRecord[]
   /** The lane that each of them is in, or will be. */
   readonly places: readonly { readonly name: string; readonly lane: string }[]

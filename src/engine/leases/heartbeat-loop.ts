@@ -19,11 +19,11 @@ const REPORT_MS = Math.max(BLOCKED_MS, heartbeatMs)
 /** Silence must be noticed between `stale - heartbeat` and `stale`, so it is looked for several times a heartbeat. */
 const WATCH_MS = Math.min(250, heartbeatMs / 4)
 
-/** How beats are sent. */
+/** Sends heartbeats. */
 export interface Beats {
   /** Renews the leases. `undefined`: the worker has been declared dead. Fails within one heartbeat, also while it connects. */
   beat(workerId: string, blocked: BlockedLoop | undefined): Promise<unknown>
-  /** Whether a beat failed by an answer: then the network is not what is wrong. */
+  /** Whether a heartbeat failed with a response, so that the network works. */
   isAnswer?(error: unknown): boolean
   close(): Promise<void>
 }
@@ -34,16 +34,16 @@ let { workerId } = workerData as ThreadData
 let lastAnswer = performance.now() - silentMs()
 let timer: NodeJS.Timeout | undefined
 let beating = false
-/** Asked for while a beat was under way: that one may have looked before what is to be seen was there. */
+/** Requested during a heartbeat, which may have missed what is to be seen. */
 let beatAgain = false
 let lastTick = counters[0]!
 let tickedAt = performance.now()
 let toldBlockedAt = -TELL_AGAIN_MS
 let watchedAt = performance.now()
-/** Whether the latest beat was to report a blocked main loop. */
+/** Whether the latest heartbeat reported a blocked event loop. */
 let reported = false
 
-/** On a busy machine seconds may pass between the registration and the start of this thread. */
+/** On a busy machine, seconds may pass between the registration and the start of this thread. */
 function silentMs(): number {
   return Number(process.hrtime.bigint() - Atomics.load(goodAt, 0)) / 1e6
 }
@@ -98,7 +98,7 @@ function shout(line: string): void {
   try {
     writeSync(2, line)
   } catch {
-    // Nobody reads it. That is no reason to stop beating.
+    // No process reads it. Heartbeats continue.
   }
 }
 

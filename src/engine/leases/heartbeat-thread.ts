@@ -8,7 +8,7 @@ import type { DatabaseBeats, ThreadData } from './heartbeat.ts'
 import { keepBeating } from './heartbeat-loop.ts'
 import { watchAssigned } from './watch-assigned.ts'
 
-// The thread of a worker that speaks to the database itself.
+// The heartbeat thread of a worker with direct database access.
 
 const { target, heartbeatMs, workerId, shared } = workerData as ThreadData & {
   readonly target: DatabaseBeats

@@ -88,7 +88,7 @@ export class Heartbeat<Reply> {
   #workerId: string
   #stopping = false
   #lastError = ''
-  /** When the last beat that the main loop has heard of was sent. */
+  /** When the last heartbeat that the event loop knows of was sent. */
   #heardAt: bigint
 
   constructor(options: HeartbeatOptions<Reply>) {
@@ -123,12 +123,12 @@ export class Heartbeat<Reply> {
     if (index !== undefined) this.#counters[index] = this.#counters[index]! - 1
   }
 
-  /** Beats at once, for example because a cancel may be waiting. */
+  /** Sends a heartbeat at once, for example because a cancel may be waiting. */
   now(): void {
     this.#post({ kind: 'now' })
   }
 
-  /** Goes on for another incarnation. */
+  /** Continues for another incarnation. */
   follow(workerId: string): void {
     this.#workerId = workerId
     this.#post({ kind: 'worker', workerId })
@@ -204,7 +204,7 @@ export class Heartbeat<Reply> {
       case 'paused':
         log.warn(
           { forMs: Math.round(message.forMs) },
-          `this process did not run for ${Math.round(message.forMs)} ms: it or its machine was stopped, or had no processor time`,
+          `this process did not run for ${Math.round(message.forMs)} ms: it or its machine was suspended, or had no CPU time`,
         )
         return
       default:

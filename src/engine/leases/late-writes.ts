@@ -2,8 +2,8 @@ import type { Queryable } from '../../db/database.ts'
 import { recordRecovery } from '../../store/record-recovery.ts'
 
 /**
- * Writes down that a worker goes on with jobs that are no longer its own: whatever it still writes about them is refused.
- * For people; that it cannot be written down changes nothing.
+ * Records that a worker continues jobs that it has lost. All its writes about them are rejected. For operators;
+ * failing to record it changes nothing.
  */
 export async function noteLateWrites(
   db: Queryable,

@@ -5,18 +5,21 @@ import type { LogLine, ProgressNote } from '../../model/log-line.ts'
 import type { Log } from '../log.ts'
 
 const FLUSH_MS = 200
-/** Lines waiting to be stored. Beyond, the oldest go: a database outage must not fill the memory. */
+/**
+ * The most lines waiting to be stored. Beyond it, the oldest are dropped, because an outage must not exhaust the
+ * memory.
+ */
 const MAX_WAITING = 50_000
 const BATCH = 1000
 
-/** Where lines and progress go: the database, or a server. */
+/** Where lines and progress are stored: the database, or a server. */
 export interface TraceStore {
-  /** Gives the jobs whose lines were refused: their attempts ended too long ago. */
+  /** Returns the jobs whose lines were rejected, because their attempts ended too long ago. */
   appendLogs(lines: readonly LogLine[]): Promise<readonly string[]>
   saveProgress(notes: readonly ProgressNote[]): Promise<unknown>
 }
 
-const REFUSED = 'log lines were refused: their attempts ended more than 10 s ago'
+const REFUSED = 'rejected log lines: their attempts ended more than 10 s ago'
 
 interface Trace {
   lines: number
@@ -28,8 +31,7 @@ interface Trace {
 /**
  * Collects log lines and progress of running jobs and stores them in batches.
  *
- * Nothing here fails a job: what cannot be stored is dropped and said so in the
- * process log.
+ * Nothing here fails a job: what cannot be stored is dropped, and the process log reports it.
  */
 export class Recorder {
   readonly #store: TraceStore
@@ -42,7 +44,7 @@ export class Recorder {
   /** Lines taken in and lines done with, ever. */
   #accepted = 0
   #settled = 0
-  /** Lines that had to go since the last time that was said. */
+  /** Lines dropped since this was last reported. */
   #dropped = 0
 
   constructor(store: TraceStore, log: Log) {
@@ -57,7 +59,7 @@ export class Recorder {
     const storable = toStorableText(text, MAX_LOG_LINE)
     trace.bytes += Buffer.byteLength(storable)
     const full = trace.lines > MAX_LOG_LINES || trace.bytes > MAX_LOG_BYTES
-    const line = full ? 'the log of this attempt is full; further lines are dropped' : storable
+    const line = full ? 'the log of this attempt is full; dropping further lines' : storable
     this.#lines.push({ id, attempt, at: new Date().toISOString(), level: full ? 'warn' : level, line })
     this.#accepted++
     if (this.#lines.length > MAX_WAITING) {
@@ -76,7 +78,7 @@ export class Recorder {
     this.#schedule()
   }
 
-  /** Resolves once everything this job left is stored or given up; `undefined` when it left nothing. */
+  /** Resolves once everything of this job is stored or dropped. `undefined` if it left nothing. */
   finish(id: string): Promise<void> | undefined {
     const trace = this.#traces.get(id)
     if (trace === undefined) return undefined
@@ -84,7 +86,7 @@ export class Recorder {
     return trace.waiting > 0 ? this.flush() : undefined
   }
 
-  /** Resolves once everything that came before this call is stored or given up; what comes meanwhile is not waited for. */
+  /** Resolves once everything before this call is stored or dropped. It does not wait for later lines. */
   async flush(): Promise<void> {
     const goal = this.#accepted
     await this.#flushing // It may have begun before the last of it came.
@@ -117,7 +119,7 @@ export class Recorder {
     if (this.#dropped > 0) {
       this.#log.warn(
         { dropped: this.#dropped, waiting: this.#lines.length },
-        `${this.#dropped} log lines dropped: more than ${MAX_WAITING} waited to be stored`,
+        `dropped ${this.#dropped} log lines: more than ${MAX_WAITING} were waiting to be stored`,
       )
       this.#dropped = 0
     }
@@ -131,7 +133,7 @@ export class Recorder {
     } catch (error) {
       this.#log.warn(
         { lines: lines.length, error: messageOf(error) },
-        'log lines or progress could not be stored and were dropped',
+        'dropped log lines or progress that could not be stored',
       )
     }
     this.#settled += lines.length

@@ -28,7 +28,7 @@ const CUT_NOTE = 64
 
 export interface RegisteredWorker {
   readonly id: string
-  /** What its tasks say otherwise than is known of them: that does not count. */
+  /** Settings of its tasks that differ from the registered ones, which apply. */
   readonly differing: readonly TaskDifference[]
 }
 
@@ -94,7 +94,9 @@ function storableOrNull(text: string | null | undefined): string | null {
   return typeof text === 'string' ? toStorableText(text, 200) : null
 }
 
-/** Workers by id, in that order, whoever registered them: whether a key may use one is for `checkKey` to say. `undefined`: it has ended. */
+/**
+ * Workers by id, in that order, of any key: `checkKey` decides whether a key may use one. `undefined`: it has ended.
+ */
 export async function findRemoteWorkers(
   db: Queryable,
   ids: readonly string[],
@@ -103,7 +105,7 @@ export async function findRemoteWorkers(
   return ids.map((id) => (workers.get(id)?.ended === false ? workers.get(id) : undefined))
 }
 
-/** One that is on the books no more, as it registered. Such rows are pruned after a while. */
+/** A worker that has ended, as it was registered. Such rows are pruned after a while. */
 export async function findEndedWorker(db: Queryable, id: string): Promise<StoredWorker | undefined> {
   const worker = (await loadWorkers(db, [id])).get(id)
   return worker?.ended === true ? worker : undefined
@@ -137,13 +139,13 @@ export async function appendRemoteLogs(
   )
 }
 
-/** Stores how far jobs are. Gives those that the worker does not hold: theirs was refused. */
+/** Stores the progress of jobs. Returns those that the worker does not hold, whose progress was rejected. */
 export async function saveRemoteProgress(
   db: Queryable,
   workerId: string,
   notes: readonly ProgressNote[],
 ): Promise<readonly string[]> {
-  // One job twice in a statement could not be stored. The last word counts.
+  // A statement cannot store one job twice. The last note counts.
   const last = new Map(notes.map((note) => [note.id, note]))
   const sorted = [...last.values()].sort((a, b) => Number(BigInt(a.id) - BigInt(b.id)))
   if (sorted.length === 0) return []
@@ -166,7 +168,10 @@ export async function loadRemoteStep(
   return loadStep(db, lease.jobId, checkStepName(name))
 }
 
-/** Commits a step's result; the first one stored counts and is given back. @throws {SluiceError} `LEASE_LOST`, `STEPS_FULL` */
+/**
+ * Commits a step's result. The first one stored counts and is returned. @throws {SluiceError} `LEASE_LOST`,
+ * `STEPS_FULL`
+ */
 export async function saveRemoteStep(
   db: Queryable,
   lease: NamedLease,
@@ -207,9 +212,9 @@ export async function reportWithdrawn(
 }
 
 /**
- * Takes a worker off the books.
+ * Closes a worker.
  *
- * @throws {SluiceError} `ILLEGAL_TRANSITION` while it runs something: it has to hand that back first.
+ * @throws {SluiceError} `ILLEGAL_TRANSITION` while it runs jobs: it has to return them first.
  */
 export async function closeRemoteWorker(db: Queryable, workerId: string, why: string): Promise<void> {
   if (await endWorker(db, workerId, toStorableText(why, MAX_PROGRESS_MESSAGE))) return
@@ -221,7 +226,7 @@ export async function closeRemoteWorker(db: Queryable, workerId: string, why: st
 }
 
 /**
- * A text that is JSON and not too deep, as it is.
+ * Returns a text unchanged if it is JSON and not nested too deep.
  *
  * @throws {SluiceError} `NOT_STORABLE`
  */
@@ -230,7 +235,7 @@ export function checkJsonText(text: string, what: string): string {
     JSON.parse(text)
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('NOT_STORABLE', `${what} is no JSON text: ${why}`, { cause })
+    throw new SluiceError('NOT_STORABLE', `${what} is not JSON text: ${why}`, { cause })
   }
   checkDepth(text, what)
   const inexact = findInexactNumber(text)

@@ -5,9 +5,9 @@ const FIRST_WAIT_MS = 50
 const LONGEST_WAIT_MS = 1000
 
 /**
- * Does something that may be done twice until it works, the other side refuses it for good, or the attempt is stopped.
+ * Repeats an idempotent call until it succeeds, the other side rejects it permanently, or the attempt is stopped.
  *
- * @param away The code of errors that say the other side is away. Others are passed on.
+ * @param away The code of errors that mean the other side is unavailable. Others are passed on.
  */
 export async function tryUntilStopped<T>(
   signal: AbortSignal,

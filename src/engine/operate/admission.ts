@@ -16,16 +16,16 @@ import { resetAdmission } from '../../store/reset-admission.ts'
 
 const FIELDS = [...Object.keys(ADMISSION_CHANGES), 'maxQueued']
 
-/** The limits on what may enter, and how far they are used. */
+/** The admission limits and their usage. */
 export async function getAdmission(db: Queryable): Promise<Admission> {
   return readAdmission(db)
 }
 
 /**
- * An operator's change. It holds for submissions that begin afterwards; what is active stays, also above a new limit.
- * Call `settleAdmission` once it is committed.
+ * Changes limits as an operator. The change applies to later submissions; active jobs stay, even above a new limit.
+ * Call `settleAdmission` after the commit.
  *
- * @throws {SluiceError} `INVALID_ARGUMENT` naming the field.
+ * @throws {SluiceError} `INVALID_ARGUMENT`, which names the field.
  */
 export async function setAdmission(db: Queryable, change: AdmissionChange, by: string): Promise<Admission> {
   await changeAdmission(db, checkChange(change), by, 'operator')
@@ -37,7 +37,7 @@ export function admissionLimits(admission: Admission) {
   return { ...pickStored(ADMISSION_CHANGES, admission), maxQueued: admission.maxQueued }
 }
 
-/** Undoes operators' changes: it is again as files and programs last said. */
+/** Reverts operators' changes to what files and programs last declared. */
 export async function forgetAdmissionChanges(db: Queryable, by: string): Promise<Admission> {
   await resetAdmission(db, by)
   return readAdmission(db)

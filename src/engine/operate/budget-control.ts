@@ -16,7 +16,7 @@ import { unknownBudget } from '../views/budget-view.ts'
 
 /** What an operator may change of a budget. Amounts are numbers or sizes such as `20GB`. */
 export interface OperatorBudgetChange extends BudgetFieldsSource {
-  /** The most that may be held of a device, by its key, or its name on every machine; null: as much as it has. */
+  /** The most that may be held of a device, by its key, or its name on every machine. null: its whole capacity. */
   readonly limits?: Readonly<Record<string, number | string | null>>
 }
 
@@ -82,7 +82,7 @@ export async function changeBudgetAsOperator(
   await changeBudget(db, name, { ...given, ...(limits !== undefined && { limits }) }, by, true)
 }
 
-/** A few bytes of memory are a unit that was forgotten, and would stop everything. */
+/** A few bytes of memory are probably a missing unit, and would stop everything. */
 function checkSizes(name: string, { capacity, limits = {} }: BudgetChange): void {
   const named = Object.entries(limits).map(([device, limit]) => [`limits.${device}`, limit] as const)
   const amounts = [['capacity', capacity] as const, ...named]
@@ -113,11 +113,11 @@ export async function removeBudget(db: Queryable, name: string): Promise<void> {
   const named = `${pools.length === 1 ? 'pool' : 'pools'} ${pools.join(', ')}`
   const runners = pools.length === 0 ? '' : `, for which ${named} may start workers`
   const wayOut = pools.length === 0 ? '' : `; max: 0 keeps ${named} from starting any`
-  const drawing = jobs === 1 ? '1 running job draws from it' : `${jobs} running jobs draw from it`
+  const drawing = jobs === 1 ? '1 running job uses it' : `${jobs} running jobs use it`
   const users = tasks.length === 0 ? drawing : `used by ${tasks.join(', ')}${runners}`
   throw new SluiceError(
     'BUDGET_IN_USE',
-    `budget ${name} cannot be deleted: ${users}; take it out of their uses and let their jobs end first${wayOut}`,
+    `budget ${name} cannot be deleted: ${users}. Remove it from their uses and let their jobs end first${wayOut}`,
     { details: { name, tasks, pools, jobs } },
   )
 }
@@ -153,7 +153,7 @@ async function resolveLimits(
   for (const [named, limit] of Object.entries(limits)) {
     const exact = devices.filter(({ key }) => key === named)
     const meant = exact.length > 0 ? exact : devices.filter(({ name }) => name === named)
-    const there = devices.map(({ key }) => key).join(', ') || 'none yet: no worker has offered one'
+    const there = devices.map(({ key }) => key).join(', ') || 'none yet, because no worker has offered one'
     if (meant.length === 0)
       throw invalidArgument('limits', named, `the key or the name of a device of budget ${budget}: ${there}`)
     checkEffect(named, limit, meant, bytes)
@@ -162,7 +162,7 @@ async function resolveLimits(
   return byKey
 }
 
-/** A limit above all that is there would hold nothing: a slip, or meant for another device. */
+/** A limit above the capacity would have no effect, so it is a mistake, or meant for another device. */
 function checkEffect(
   named: string,
   limit: number | null,
@@ -175,7 +175,7 @@ function checkEffect(
   const has = formatQuantity(largest, bytes)
   throw invalidBudget(
     `limits.${named}`,
-    `${formatQuantity(limit, bytes)} is more than the ${has} that ${key} has: give at most ${has}, or null for no limit`,
+    `${formatQuantity(limit, bytes)} is more than the ${has} that ${key} has: use at most ${has}, or null for no limit`,
   )
 }
 

@@ -22,23 +22,26 @@ export type BulkAction =
 type OneByOne = Exclude<BulkAction, { readonly action: 'retry' }>
 
 export interface BulkOptions {
-  /** Only counts. */
+  /** Only counts jobs. */
   readonly dryRun?: boolean | undefined
-  /** The `next` of an answer that was not the last. */
+  /** The `next` of a response that was not the last. */
   readonly cursor?: string | undefined
-  /** Starts nothing new after so long, and answers where to go on. */
+  /** Starts nothing new after this time, and returns where to continue. */
   readonly withinMs?: number
 }
 
-/** What each action can do something to. */
+/** The states to which each action applies. */
 const FOR: Readonly<Record<BulkAction['action'], readonly JobStatus[]>> = {
   cancel: ACTIVE_STATUSES,
   retry: ['failed', 'cancelled'],
   priority: ACTIVE_STATUSES,
 }
-/** Without a status in the filter. Somebody decided that a cancelled job shall not run: only a filter that says so includes it. */
+/**
+ * Without a status in the filter. A cancelled job was stopped on purpose, so only a filter that names the status
+ * includes it.
+ */
 const BY_DEFAULT: Readonly<Record<BulkAction['action'], readonly JobStatus[]>> = { ...FOR, retry: ['failed'] }
-/** Jobs in one transaction: it holds their locks while it lasts. */
+/** Jobs per transaction, which holds their locks. */
 const BATCH = 100
 const COUNTED_AT_ONCE = 10_000
 /** Below the time that a request may take. */

@@ -9,7 +9,7 @@ export interface BulkAuthor {
   readonly name: string
   readonly keyId?: string | undefined
   readonly requestId?: string | undefined
-  /** Why, in their own words. */
+  /** The reason that the author gave. */
   readonly reason?: string | undefined
 }
 
@@ -44,7 +44,7 @@ export interface BulkRun {
 /** How many of the jobs that could not be changed are named. */
 export const MAX_REFUSED = 100
 
-/** One line of the audit for each job that was changed. */
+/** One audit entry for each changed job. */
 export async function writeDown(
   tx: Queryable,
   { name, keyId, requestId, reason }: BulkAuthor,

@@ -48,9 +48,10 @@ export async function ownersOf(
 }
 
 /**
- * Ends a waiting job at once; asks one that a worker has to stop.
+ * Cancels a waiting job at once, or asks the worker that has it to stop it.
  *
- * @returns the state it is in now: `cancelled`, or while it is being stopped `running`, or `ready` if it is assigned and has not started.
+ * @returns the resulting state: `cancelled`, or while it is being stopped `running`, or `ready` if it is assigned and
+ * has not started.
  */
 export async function cancel(db: Queryable, id: string, reason: string): Promise<JobState> {
   const state = await cancelJob(db, checkJobId(id), checkReason(reason, 'reason'))
@@ -82,12 +83,7 @@ export async function reject(db: Queryable, id: string, comment: string, by: str
 export async function reprioritise(db: Queryable, id: string, priority: number): Promise<void> {
   const changed = await reprioritiseJobs(db, [checkJobId(id)], checkPriority(priority))
   if (changed.length === 0)
-    await rejectAction(
-      db,
-      id,
-      'reprioritised',
-      'only a job that waits can be, or a workflow that has not ended',
-    )
+    await rejectAction(db, id, 'reprioritised', 'only a waiting job can be, or a workflow that has not ended')
 }
 
 export async function remove(db: Queryable, id: string): Promise<void> {
@@ -95,21 +91,24 @@ export async function remove(db: Queryable, id: string): Promise<void> {
   const { rootId, state } = await getJob(db, id)
   const rule =
     rootId !== null
-      ? `it is part of job ${rootId}, which can be with all that is below it`
+      ? `it is part of job ${rootId}, which can be with everything below it`
       : isFinal(state)
         ? 'something below it has not ended yet'
         : 'only a finished job can be; cancel it first'
   await rejectAction(db, id, 'deleted', rule)
 }
 
-/** Puts a finished job back in line. Its history is kept, its failures count from zero again. */
+/** Returns an ended job to the queue. Its history is kept, and its failures count from zero again. */
 export async function rerun(db: Queryable, id: string): Promise<void> {
   try {
     if (await rerunJob(db, checkJobId(id))) return
   } catch (error) {
     if (sqlState(error) !== '23505') throw translateError(error)
     // Without `jobId`, which would be the job that has the key: whose that is has not been looked up.
-    throw new SluiceError('KEY_CONFLICT', `job ${id} cannot run again: another active job has its key`)
+    throw new SluiceError(
+      'KEY_CONFLICT',
+      `job ${id} cannot run again, because another active job has its key`,
+    )
   }
   await rejectAction(db, id, 'run again', 'only a finished job can be')
 }
@@ -131,8 +130,8 @@ async function rejectAction(db: Queryable, id: string, what: string, rule: strin
   })
 }
 
-/** Names the database: an id that is not there is most often one of another database. */
+/** Names the database, because an unknown id is usually one of another database. */
 export function jobNotFound({ address }: Queryable, id: string): SluiceError {
   const where = address === undefined ? '' : ` in ${address}`
-  return new SluiceError('JOB_NOT_FOUND', `there is no job ${id}${where}`, { details: { jobId: id } })
+  return new SluiceError('JOB_NOT_FOUND', `job ${id} does not exist${where}`, { details: { jobId: id } })
 }

@@ -21,13 +21,13 @@ export async function checkLaneChoice(
   if (own.fixed)
     throw new SluiceError(
       'LANE_FIXED',
-      `task "${task}" fixes its lane, "${own.lane}": submit without a lane, or let an operator move the task`,
+      `task "${task}" fixes its lane, "${own.lane}": submit without a lane, or ask an operator to move the task`,
       { details },
     )
   if (own.paused && !mayEvade)
     throw new SluiceError(
       'LANE_PAUSED',
-      `lane "${own.lane}" of task "${task}" is paused, so no other lane may be named: submit without a lane, and the job starts when it is resumed. Naming "${named}" needs workers:manage`,
+      `lane "${own.lane}" of task "${task}" is paused, so no other lane can be named: submit without a lane, and the job starts when it is resumed. Naming "${named}" requires workers:manage`,
       { details },
     )
 }

@@ -24,7 +24,7 @@ import { moveTask } from '../../store/move-task.ts'
 import { readSettings } from '../../store/read-settings.ts'
 import { resetLane } from '../../store/reset-lane.ts'
 
-/** An operator's change to a lane. Takes effect for every cycle that begins afterwards; what runs is left alone. */
+/** Changes a lane as an operator. It applies to every later cycle; running jobs are not affected. */
 export async function setLane(db: Queryable, name: string, change: LaneSource, by: string): Promise<Lane> {
   const checked = await checkChange(db, change)
   await getLane(db, name)
@@ -33,8 +33,8 @@ export async function setLane(db: Queryable, name: string, change: LaneSource, b
 }
 
 /**
- * Undoes operators' changes to a lane: it is again as files and programs last said, with the tasks that they put there, also
- * when it was deleted.
+ * Reverts operators' changes to a lane, including its deletion, to what files and programs last declared, with the
+ * tasks that they placed there.
  */
 export async function forgetLaneChanges(db: Queryable, name: string, by: string): Promise<Lane> {
   if (!isName(checkText(name, 'lane'))) throw await unknownLane(db, name)
@@ -42,7 +42,7 @@ export async function forgetLaneChanges(db: Queryable, name: string, by: string)
   await getLane(db, name)
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `lane ${name} was created by an operator, and no file or program declares it: there is nothing to return to. Delete it with: sluice lanes delete ${name}`,
+    `lane ${name} was created by an operator, and no file or program declares it, so it cannot be reset. Delete it with: sluice lanes delete ${name}`,
   )
 }
 
@@ -60,7 +60,7 @@ export async function addLane(db: Queryable, name: string, given: LaneSource, by
   if (!(await createLane(db, name, lane, Object.keys(checked), by)))
     throw new SluiceError(
       'LANE_EXISTS',
-      `lane ${name} exists already. Change it with: sluice lanes set ${name}`,
+      `lane ${name} already exists. Change it with: sluice lanes set ${name}`,
       {
         details: { name },
       },
@@ -69,9 +69,10 @@ export async function addLane(db: Queryable, name: string, given: LaneSource, by
 }
 
 /**
- * Deletes a lane. Its tasks go to `moveTo`, and jobs that have not started follow them; running ones end where they run.
+ * Deletes a lane. Its tasks move to `moveTo`, and jobs that have not started follow them; running jobs are not
+ * affected.
  *
- * @throws {SluiceError} `LANE_NOT_FOUND`; `LANE_IN_USE` when something is in it and `moveTo` is not given.
+ * @throws {SluiceError} `LANE_NOT_FOUND`; `LANE_IN_USE` when the lane is in use and `moveTo` is not given.
  */
 export async function removeLane(
   db: Queryable,
@@ -83,16 +84,16 @@ export async function removeLane(
   if (name === 'default')
     throw new SluiceError(
       'LANE_IN_USE',
-      'lane default cannot be deleted: tasks that name no lane run in it. Move tasks out of it with: sluice lanes move TASK LANE',
+      'lane default cannot be deleted, because tasks that name no lane run in it. Move tasks out of it with: sluice lanes move TASK LANE',
       { details: { name } },
     )
   if (moveTo !== undefined) await getLane(db, moveTo)
-  if (moveTo === name) throw invalidArgument('moveTo', moveTo, 'another lane than the one that is deleted')
+  if (moveTo === name) throw invalidArgument('moveTo', moveTo, 'a lane other than the deleted one')
   const used = await deleteLane(db, name, moveTo ?? null, by)
   if (used === null) return
   throw new SluiceError(
     'LANE_IN_USE',
-    `lane ${name} is in use: ${used}. Say where tasks and jobs go: sluice lanes delete ${name} --move-to LANE`,
+    `lane ${name} is in use: ${used}. Name the lane to move its tasks and jobs to: sluice lanes delete ${name} --move-to LANE`,
     { details: { name } },
   )
 }
@@ -125,7 +126,7 @@ export async function removeTask(db: Queryable, name: string): Promise<void> {
   if (kind === 'guarded')
     throw new SluiceError(
       'TASK_NEEDS_APPROVAL',
-      `task ${name} needs approval and cannot be deleted: its jobs could then run without approval. Set approval: false in its file or code first`,
+      `task ${name} needs approval and cannot be deleted, because its jobs could then run without approval. Set approval: false in its file or code first`,
       { details: { name } },
     )
   if (kind !== null) return
@@ -175,7 +176,7 @@ export function isElsewhere({ lane, declaredLane }: MovedTask): boolean {
 function unknownTask(name: string, known: readonly string[]): SluiceError {
   const near = suggest(name, known)
   const hint = near === undefined ? '. List tasks with: sluice tasks' : `; did you mean ${near}?`
-  return new SluiceError('TASK_NOT_FOUND', `there is no task ${JSON.stringify(name)}${hint}`, {
+  return new SluiceError('TASK_NOT_FOUND', `task ${JSON.stringify(name)} does not exist${hint}`, {
     details: { name },
   })
 }
@@ -224,8 +225,8 @@ async function checkChange(db: Queryable, change: LaneSource): Promise<LaneChang
 async function unknownLane(db: Queryable, name: string): Promise<SluiceError> {
   const names = (await listLanes(db)).map((each) => each.name)
   const near = suggest(name, names)
-  const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
-  return new SluiceError('LANE_NOT_FOUND', `there is no lane ${JSON.stringify(name)}; ${hint}`, {
+  const hint = near === undefined ? `existing lanes: ${names.join(', ')}` : `did you mean ${near}?`
+  return new SluiceError('LANE_NOT_FOUND', `lane ${JSON.stringify(name)} does not exist; ${hint}`, {
     details: { name },
   })
 }

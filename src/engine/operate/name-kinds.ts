@@ -6,7 +6,7 @@ import { knownNames } from '../../store/known-names.ts'
 
 /** More names than any system has; somebody may make them up. */
 const MOST = 10_000
-/** As many as are listed of lanes. */
+/** The same number as for lanes. */
 const LISTED = 20
 
 /** Knows which names are tasks and which are workflows, so that one is not taken for the other. */
@@ -41,7 +41,9 @@ export class NameKinds {
     const { workflows } = await knownNames(this.#db)
     const more = workflows.length > LISTED ? ` and ${workflows.length - LISTED} more` : ''
     const there =
-      workflows.length === 0 ? 'there is none' : `there are ${workflows.slice(0, LISTED).join(', ')}${more}`
+      workflows.length === 0
+        ? 'none exists'
+        : `existing workflows: ${workflows.slice(0, LISTED).join(', ')}${more}`
     return new SluiceError('TASK_NOT_FOUND', `no workflow named ${show(name)}; ${there}`, {
       details: { name },
     })

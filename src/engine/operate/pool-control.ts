@@ -66,7 +66,11 @@ export async function getPoolNumbers(db: Queryable, name: string): Promise<objec
 
 async function unknownPool(db: Queryable, name: string): Promise<SluiceError> {
   const names = (await listPools(db)).map((each) => each.name).join(', ') || 'none'
-  return new SluiceError('POOL_NOT_FOUND', `there is no pool ${JSON.stringify(name)}; there are ${names}`, {
-    details: { name },
-  })
+  return new SluiceError(
+    'POOL_NOT_FOUND',
+    `pool ${JSON.stringify(name)} does not exist; existing pools: ${names}`,
+    {
+      details: { name },
+    },
+  )
 }

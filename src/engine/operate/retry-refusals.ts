@@ -18,7 +18,7 @@ export function illegal(id: string, why: string, details: Record<string, unknown
 }
 
 export function superseded({ id }: PathJob): SluiceError {
-  return illegal(id, 'it is history: an earlier rerun has put another in its place')
+  return illegal(id, 'it is history: a rerun has replaced it')
 }
 
 export function stillActive(job: PathJob, root: PathJob, active: Pick<PathJob, 'id' | 'state'>): SluiceError {
@@ -29,13 +29,13 @@ export function stillActive(job: PathJob, root: PathJob, active: Pick<PathJob, '
       : active.id === root.id
         ? `its root, job ${root.id},`
         : `job ${active.id} in its tree`
-  return illegal(job.id, `${which} is ${status}; all of a tree must have ended`)
+  return illegal(job.id, `${which} is ${status}; the whole tree must have ended`)
 }
 
 export function notFailed(job: PathJob): SluiceError {
   const advice =
     job.kind === 'workflow' || job.kind === 'group' ? '; name a step to run it again from there' : ''
-  return illegal(job.id, `it is ${statusOf(job.state)}, so nothing in it has to be made good${advice}`)
+  return illegal(job.id, `it is ${statusOf(job.state)}, so nothing in it needs to run again${advice}`)
 }
 
 export function noSteps(job: PathJob, why: string): SluiceError {
@@ -47,17 +47,17 @@ export function noSteps(job: PathJob, why: string): SluiceError {
 export function unknownStep(job: EndedJob, { steps }: BodyPlan, name: string): SluiceError {
   const names = steps.map(({ step }) => step.name)
   const near = suggest(name, names)
-  const advice = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`
+  const advice = near === undefined ? `its steps are ${names.join(', ')}` : `did you mean ${near}?`
   const { message } = invalidArgument('from', name, `a step of job ${job.id}; ${advice}`)
   return new SluiceError('INVALID_ARGUMENT', message, { details: { jobId: job.id, argument: 'from' } })
 }
 
 export function noInput(job: EndedJob, step: string, why: string): SluiceError {
-  return new SluiceError('INVALID_ARGUMENT', `input: step ${step} cannot be given one: ${why}`, {
+  return new SluiceError('INVALID_ARGUMENT', `input: step ${step} does not accept one: ${why}`, {
     details: { jobId: job.id, argument: 'input' },
   })
 }
 
 export function notReached(job: EndedJob, step: string, why: string): SluiceError {
-  return illegal(job.id, `step ${step} would not be taken, since ${why}`)
+  return illegal(job.id, `step ${step} would not run, because ${why}`)
 }

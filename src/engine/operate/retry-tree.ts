@@ -97,7 +97,7 @@ export async function retry(
     }
     await delay(PAUSE_MS)
   }
-  throw illegal(id, 'others are changing its tree just now: try again', { busy: true })
+  throw illegal(id, 'other requests are changing its tree; try again', { busy: true })
 }
 
 /** What `retry` would put in motion: it is carried out and rolled back, so it fails where that would fail, also at the ceiling. */
@@ -122,18 +122,18 @@ function checkRetryOptions(options: TreeRetryOptions): void {
     checkList(options.only, 'only', checkJobId)
     if (options.only.length === 0) throw invalidArgument('only', options.only, 'at least one job')
     if (options.failed !== true)
-      throw new SluiceError('INVALID_ARGUMENT', 'only: give failed: true with it', {
+      throw new SluiceError('INVALID_ARGUMENT', 'only: requires failed: true', {
         details: { argument: 'only' },
       })
   }
   if (options.failed !== undefined) checkFlag(options.failed, 'failed')
   if (options.from !== undefined) checkText(options.from, 'from')
   if (options.failed === true && options.from !== undefined)
-    throw new SluiceError('INVALID_ARGUMENT', 'failed and from exclude each other: give one of them')
+    throw new SluiceError('INVALID_ARGUMENT', 'failed and from cannot be combined: use one of them')
   if ('input' in options && options.input !== undefined && options.from === undefined) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      'input: only a step can be given another input: name it with from',
+      'input: only a step accepts another input; name the step with from',
       {
         details: { argument: 'input' },
       },
@@ -163,13 +163,13 @@ async function retryOnce(
   if (from === undefined && !whole) {
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `job ${job.id} is a ${nameOf(job)}: give failed to run again what failed in it, or from with the name of a step`,
+      `job ${job.id} is a ${nameOf(job)}: use failed to run its failed jobs again, or from with the name of a step`,
       { details: { jobId: job.id } },
     )
   }
   if (from !== undefined && job.kind === null) throw noSteps(job, 'it runs a task')
   if (from !== undefined && job.kind === 'fanout')
-    throw noSteps(job, 'it is a fan-out; the jobs in it, or the workflow it is in, may have some')
+    throw noSteps(job, 'it is a fan-out; its jobs, or the workflow that contains it, may have some')
   if (whole) {
     const { paths, refused } = await pathsOf(db, path, options.only)
     const counts = await retryFailed(db, root, paths)
@@ -262,9 +262,9 @@ function planStep(
   if (input === undefined) return null
   const { step } = body.steps[position]!
   if (step.run.kind === 'group')
-    throw noInput(job, name, 'it is a group, which reads what is around it and has no input of its own')
+    throw noInput(job, name, 'it is a group, which uses the enclosing scope and has no input of its own')
   if (step.each !== undefined)
-    throw noInput(job, name, 'it is a fan-out: each of its children gets an input made from its item')
+    throw noInput(job, name, 'it is a fan-out: the input of each child is made from its item')
   const text = toStorableJson(input, `input of step ${name}`)
   const place = { id: job.id, node: job.begun!.node }
   const effect = { kind: 'start', step: name, input: JSON.parse(text) as JsonValue } as const
@@ -281,7 +281,11 @@ function checkReached(job: EndedJob, { steps }: BodyPlan, position: number, tree
   const nameOfStep = (at: number) => steps[at]!.step.name
   const undecided = needs.find((need) => !states.has(need))
   if (undecided !== undefined)
-    throw notReached(job, step.name, `${nameOfStep(undecided)} before it has not run: run again what failed`)
+    throw notReached(
+      job,
+      step.name,
+      `${nameOfStep(undecided)} before it has not run: run the failed jobs again instead`,
+    )
   if (step.on === 'success') {
     const broken = needs.find((need) => states.get(need) !== 'completed')
     if (broken === undefined) return
@@ -289,11 +293,11 @@ function checkReached(job: EndedJob, { steps }: BodyPlan, position: number, tree
     throw notReached(
       job,
       step.name,
-      `${nameOfStep(broken)} before it ${how}: run again from there, or what failed`,
+      `${nameOfStep(broken)} before it ${how}: run again from there, or run the failed jobs again`,
     )
   }
   if (step.on === 'failure' && !needs.some((need) => isFailed(states.get(need)!)))
-    throw notReached(job, step.name, 'it is there for a failure, and nothing before it failed')
+    throw notReached(job, step.name, 'it handles a failure, and nothing before it failed')
 }
 
 async function apply(
@@ -314,7 +318,10 @@ async function apply(
     })
   } catch (error) {
     if (sqlState(error) !== '23505' || !isOfKey(error)) throw translateError(error)
-    throw new SluiceError('KEY_CONFLICT', `job ${root} cannot run again: another active job has its key`)
+    throw new SluiceError(
+      'KEY_CONFLICT',
+      `job ${root} cannot run again, because another active job has its key`,
+    )
   }
 }
 

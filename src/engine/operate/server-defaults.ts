@@ -45,5 +45,5 @@ export function describeDefaults(
     ...(fields.includes('maxActive') ? ['--max-active none'] : []),
     ...(fields.includes('deadline') ? ['--deadline none'] : []),
   ]
-  return `${limits.join(', ')}, for everyone who submits, also by library; switch off: sluice admission ${off.join(' ')}`
+  return `${limits.join(', ')}, for all submitters, including the library; switch off with: sluice admission ${off.join(' ')}`
 }

@@ -14,11 +14,13 @@ export interface WindowChange {
 }
 
 /**
- * Changes how many children of a running fan-out may be in flight; 0 pauses it.
+ * Changes how many children of a running fan-out may be in flight. 0 pauses it.
  *
- * Made larger, more of them start at once. Made smaller, none is stopped: places are not passed on until it fits.
+ * A larger window starts more of them at once. A smaller one stops none: ended children are not replaced until it
+ * fits.
  *
- * @throws {SluiceError} `JOB_NOT_FOUND`; `ILLEGAL_TRANSITION` when it has ended; `NO_WINDOW` when it is no fan-out with
+ * @throws {SluiceError} `JOB_NOT_FOUND`; `ILLEGAL_TRANSITION` when it has ended; `NO_WINDOW` when it is not a fan-out
+ * with
  *   `concurrency`.
  */
 export async function resizeWindow(db: Queryable, id: string, size: number): Promise<WindowChange> {
@@ -26,7 +28,7 @@ export async function resizeWindow(db: Queryable, id: string, size: number): Pro
 }
 
 /**
- * Resumes a paused fan-out with the window it had before. One that is not paused stays as it is.
+ * Resumes a paused fan-out with its previous window. One that is not paused is unchanged.
  *
  * @throws {SluiceError} as `resizeWindow` does.
  */
@@ -39,7 +41,7 @@ async function changeWindow(db: Queryable, id: string, size: number | null): Pro
   if (change !== undefined) return change
   const job = await getJob(db, id)
   if (job.kind === 'fanout' && isFinal(job.state)) {
-    throw new SluiceError('ILLEGAL_TRANSITION', `job ${id} is ${job.status}: its window is closed`, {
+    throw new SluiceError('ILLEGAL_TRANSITION', `job ${id} is ${job.status}, so its window is closed`, {
       details: { jobId: id, status: job.status },
     })
   }
@@ -49,11 +51,11 @@ async function changeWindow(db: Queryable, id: string, size: number | null): Pro
 async function explain(db: Queryable, job: JobView): Promise<string> {
   const { id } = job
   if (job.kind === null)
-    return `job ${id} runs a task and has no window; the fan-out it belongs to may have one`
+    return `job ${id} runs a task and has no window; the fan-out that contains it may have one`
   if (job.kind === 'fanout') {
     return job.state === 'waiting'
-      ? `job ${id} has not begun and has no window yet`
-      : `job ${id} has no window: its step has no concurrency, so all its children are in flight`
+      ? `job ${id} has not started and has no window yet`
+      : `job ${id} has no window: its step sets no concurrency, so all its children are in flight`
   }
   const children = await findChildren(db, id, { limit: 1000 })
   const fanOuts = children.filter(({ kind, state }) => kind === 'fanout' && !isFinal(state))

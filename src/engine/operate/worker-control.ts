@@ -15,10 +15,10 @@ import { withdrawTask } from '../../store/withdraw-task.ts'
 const ANY = '*'
 
 /**
- * Tells the live workers of a name (`*`: any) that have all of `labels` to take nothing new, or to take work again. They are
- * given nothing from then on, and hear of it with their next heartbeat, or at once by a hint. What runs is left alone.
+ * Drains or undrains the live workers of a name (`*`: any) that have all of `labels`. They get no jobs from then on,
+ * and learn of it with their next heartbeat, or at once by a hint. Running jobs are not affected.
  *
- * @returns how many they are.
+ * @returns their number.
  * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
  */
 export async function setDraining(
@@ -33,10 +33,11 @@ export async function setDraining(
 }
 
 /**
- * Asks the live workers of a name (`*`: any) that have all of `labels` to end: they take nothing new, let what runs finish within
- * their shutdown grace, hand back the rest and leave. It cannot be undone. Reaches them as `setDraining` does.
+ * Asks the live workers of a name (`*`: any) that have all of `labels` to shut down: they take no new jobs, let
+ * running jobs finish within their shutdown grace, return the rest and end. It cannot be undone. Workers learn of it
+ * as with `setDraining`.
  *
- * @returns how many they are.
+ * @returns their number.
  * @throws {SluiceError} `WORKER_NOT_FOUND` when there is none; `INVALID_ARGUMENT`.
  */
 export async function askToStop(db: Queryable, name: string, labels: Labels = {}): Promise<number> {
@@ -48,9 +49,9 @@ export async function askToStop(db: Queryable, name: string, labels: Labels = {}
 /** What a heartbeat tells of leaving. */
 export interface LeaveTerms {
   readonly draining: boolean
-  /** Without a job for so long it may leave; null: never. */
+  /** It may shut down after this long without a job. null: never. */
   readonly idleMs: number | null
-  /** It has lived for as long as its pool says. */
+  /** It has reached the lifetime that its pool sets. */
   readonly expired: boolean
 }
 
@@ -65,7 +66,7 @@ export async function leaveIfDue(
   return retireWorker(db, workerId, idleForMs)
 }
 
-/** Shows one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
+/** Marks one worker, not all of its name, as broken: it cannot start jobs any more. False when it has ended. */
 export async function passOver(db: Queryable, workerId: string, why: string): Promise<boolean> {
   return drainIncarnation(db, workerId, toStorableText(why, MAX_WORKER_REASON))
 }
@@ -82,7 +83,7 @@ export async function withdraw(
 }
 
 export function workerEnded(id: string): SluiceError {
-  return new SluiceError('WORKER_NOT_FOUND', `there is no live worker ${id}: register again`, {
+  return new SluiceError('WORKER_NOT_FOUND', `no live worker has the id ${id}: register again`, {
     details: { worker: id },
   })
 }
@@ -94,7 +95,7 @@ function checkWhich(name: string, labels: Labels): void {
 
 async function notFound(db: Queryable, name: string, labels: Labels): Promise<never> {
   const names = [...new Set((await listWorkers(db)).map((worker) => worker.name))]
-  const there = names.length === 0 ? 'no worker is alive' : `there are ${names.join(', ')}`
+  const there = names.length === 0 ? 'no worker is alive' : `live workers: ${names.join(', ')}`
   const which = name === ANY ? 'no live worker' : `no live worker is named ${JSON.stringify(name)}`
   const having = Object.keys(labels).length === 0 ? '' : ` with ${JSON.stringify(labels)}`
   throw new SluiceError('WORKER_NOT_FOUND', `${which}${having}; ${there}`, { details: { name, labels } })

@@ -13,9 +13,9 @@ import { complete, crowded, firstTick, TRIES } from './schedules.ts'
 const BATCH = 500
 
 /**
- * Makes the schedules of files and programs known. What operators have set stays as it is.
+ * Stores the schedules of files and programs. Operators' values are kept.
  *
- * A schedule may be known before the program that has its task is: it is said in the log, and its firings tell.
+ * A schedule may be stored before the program that has its task: the log reports it, and its firings show it.
  */
 export async function declareSchedules(
   db: Queryable,
@@ -31,7 +31,10 @@ export async function declareSchedules(
   for (const [name, { task, workflow }] of Object.entries(schedules)) {
     const missing = task !== undefined ? !known.tasks.includes(task) : !known.workflows.includes(workflow!)
     if (missing)
-      log.warn({ schedule: name, task, workflow }, 'a schedule runs what no program has made known yet')
+      log.warn(
+        { schedule: name, task, workflow },
+        'a schedule runs a task or workflow that no program has registered',
+      )
   }
 }
 
@@ -45,7 +48,7 @@ async function declareBatch(
   for (let tries = 1; left.length > 0; tries++) {
     if (tries > TRIES) throw crowded(left[0]!)
     const rows = new Map((await listSchedules(db, left)).map((row) => [row.name, row]))
-    // Every start of every program comes by here: nothing is new, nothing is written.
+    // Every start of every program runs this: if nothing is new, nothing is written.
     left = left.filter((name) => !isDeclared(rows.get(name), schedules[name]!))
     if (left.length === 0) return
     const now = await readClock(db)

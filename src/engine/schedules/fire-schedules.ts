@@ -7,24 +7,27 @@ import { type Fired, fireSchedule } from '../../store/fire-schedule.ts'
 import { type DueTick, fireSchedules } from '../../store/fire-schedules.ts'
 import type { Log } from '../log.ts'
 
-/** Schedules looked at in one go. */
+/** The most schedules to read at once. */
 const CHUNK = 500
 /** Schedules fired in one statement. One at a time, 500 took 1.9 s in the median. */
 const BATCH = 100
-/** Each may have waited 2 s for a stranger's transaction; other duties wait meanwhile. */
+/** Each may have waited 2 s for another transaction, while other duties wait. */
 const MAX_FAILURES = 3
 
 export interface FiredCounts {
   readonly fired: number
   readonly skipped: number
-  /** The time was used up, and more may be due. */
+  /** The time is used up, and more schedules may be due. */
   readonly more?: boolean
 }
 
 export interface FiringOptions {
   /** The database's clock unless given. */
   readonly now?: Date
-  /** After so long no further batch is begun. What is left is still due: the next run begins with the oldest of each owner. */
+  /**
+   * After this time, no further batch begins. The rest stay due, and the next run begins with the oldest of each
+   * owner.
+   */
   readonly budgetMs?: number
 }
 
@@ -127,7 +130,7 @@ class Round {
       if (together.length > 0) this.#fireTogether(await fireSchedules(this.#db, together), together, batch)
     } catch (error) {
       refused = true
-      this.#log.debug({ error: messageOf(error) }, 'schedules could not be fired together')
+      this.#log.debug({ error: messageOf(error) }, 'could not fire schedules together')
     }
     const alone = batch.filter((planned) => refused || planned.together === undefined)
     if (alone.length === 0) return
@@ -172,10 +175,7 @@ class Round {
       }
     } catch (error) {
       this.#failures++
-      this.#log.warn(
-        { schedule: name, error: messageOf(error) },
-        'a schedule could not be fired; it is tried again',
-      )
+      this.#log.warn({ schedule: name, error: messageOf(error) }, 'could not fire a schedule; will try again')
     }
   }
 
@@ -189,11 +189,11 @@ class Round {
 /** An episode of ticks that overlap with an earlier job is reported when it begins, and when it ends with their number. */
 function tell(log: Log, schedule: string, { tickAt, skipped, reason, overlapped }: Fired): void {
   const facts = { schedule, tickAt, skipped, reason }
-  if (skipped === 'overlap' && overlapped > 1) log.debug(facts, 'a tick of a schedule got no job')
-  else if (skipped !== null && skipped !== 'disabled') log.warn(facts, 'a tick of a schedule got no job')
+  if (skipped === 'overlap' && overlapped > 1) log.debug(facts, 'a tick of a schedule created no job')
+  else if (skipped !== null && skipped !== 'disabled') log.warn(facts, 'a tick of a schedule created no job')
   if (skipped !== 'overlap' && overlapped > 0)
     log.info(
       { schedule, tickAt, ticks: overlapped },
-      'the earlier job of a schedule has ended; the ticks that overlapped with it got no job',
+      'the earlier job of a schedule has ended; overlapping ticks created no job',
     )
 }

@@ -3,12 +3,13 @@ import { Ticks } from '../../model/cron.ts'
 import { findSteppedSchedules, type SteppedSchedule } from '../../store/find-stepped-schedules.ts'
 import { moveSteppedSchedules } from '../../store/move-stepped-schedules.ts'
 
-/** Schedules looked at in one go. */
+/** The most schedules to read at once. */
 const CHUNK = 500
 
 /**
- * After the clock of the database stepped back: schedules that run in every hour go on from the new time, as they do when the clocks of
- * their time zone are put back. Those that name hours have fired at the times that come again, and wait for the first that is new.
+ * Runs after the clock of the database was set back: schedules that run every hour continue from the new time, as when
+ * the clocks of their time zone are set back. Schedules that name hours have fired at the times that recur, and wait
+ * for the first new one.
  */
 export async function followClock(db: Queryable): Promise<void> {
   for (;;) {

@@ -24,15 +24,15 @@ import { readClock } from '../../store/read-clock.ts'
 import { readSettings } from '../../store/read-settings.ts'
 import { saveSchedules } from '../../store/save-schedules.ts'
 
-/** A schedule as it is in force. */
+/** A schedule with its effective values. */
 export interface ScheduleView extends Schedule {
   readonly name: string
   /** Its next tick; while it is disabled, the next one that goes by. */
   readonly nextAt: Date | null
   readonly last: Omit<LatestFiring, 'schedule'> | null
-  /** True when files or programs speak of it. */
+  /** True if files or programs declare it. */
   readonly declared: boolean
-  /** Fields an operator set: files and programs leave them alone. */
+  /** Fields that an operator set, which override files and programs. */
   readonly operatorSet: readonly string[]
   /** Who its jobs belong to. */
   readonly owner: string
@@ -47,7 +47,7 @@ export function scheduleFacts(schedule: ScheduleView) {
   return { task, workflow, cron, timezone, key, priority, lane, enabled, overlap, catchUp }
 }
 
-/** Somebody else changes it at the same time. More often than this it is no coincidence. */
+/** Concurrent changes cause retries. More than this many are not a coincidence. */
 export const TRIES = 20
 
 /** How far apart the ticks of a schedule must be of somebody who does not manage workers, in milliseconds. */
@@ -100,7 +100,7 @@ export async function createSchedule(
     by,
   )
   if (stored.size === 0) {
-    throw new SluiceError('SCHEDULE_EXISTS', `there is a schedule ${name} already: change it, or remove it`, {
+    throw new SluiceError('SCHEDULE_EXISTS', `schedule ${name} already exists: change it, or delete it`, {
       details: { name },
     })
   }
@@ -142,7 +142,7 @@ export async function resetSchedule(db: Queryable, name: string, by: string): Pr
     if (declared !== null) return {}
     throw new SluiceError(
       'ILLEGAL_TRANSITION',
-      `schedule ${name} is in no file and no program: there is nothing it could go back to`,
+      `schedule ${name} is not declared in a file or program, so it cannot be reset`,
       { details: { name } },
     )
   })
@@ -246,7 +246,7 @@ async function checkTarget(db: Queryable, { task, workflow }: Schedule): Promise
   const hint = other.includes(name)
     ? `it is a ${task !== null ? 'workflow' : 'task'}`
     : near === undefined
-      ? 'start a program that has it, or name it in the config file'
+      ? 'start a program that registers it, or add it to the config file'
       : `did you mean ${near}?`
   throw new SluiceError('TASK_NOT_FOUND', `no ${kind} named '${name}': ${hint}`, { details: { name } })
 }
@@ -261,7 +261,7 @@ async function notFound(db: Queryable, name: string): Promise<SluiceError> {
   const names = (await listSchedules(db, null)).map((each) => each.name)
   const near = suggest(name, names)
   const hint = near === undefined ? '' : `; did you mean ${near}?`
-  return new SluiceError('SCHEDULE_NOT_FOUND', `there is no schedule ${JSON.stringify(name)}${hint}`, {
+  return new SluiceError('SCHEDULE_NOT_FOUND', `schedule ${JSON.stringify(name)} does not exist${hint}`, {
     details: { name },
   })
 }
@@ -269,7 +269,7 @@ async function notFound(db: Queryable, name: string): Promise<SluiceError> {
 export function crowded(name: string): SluiceError {
   return new SluiceError(
     'DATABASE_UNAVAILABLE',
-    `schedule ${name} was changed by others ${TRIES} times in a row: try again`,
+    `schedule ${name} was changed concurrently ${TRIES} times in a row; try again`,
   )
 }
 

@@ -93,7 +93,7 @@ export class JobEvents {
 
   /** Tells a reader of a job from a position on, until it leaves or the job has ended. */
   open(id: string, options: FeedOptions, sink: EventSink): { leave(): void } {
-    if (this.#closed) throw new SluiceError('CLOSED', 'the server is being stopped')
+    if (this.#closed) throw new SluiceError('CLOSED', 'the server is stopping')
     const key = options.tree ? `${id}/` : id
     const watch = this.#watches.get(key) ?? {
       key,
@@ -154,7 +154,7 @@ export class JobEvents {
     this.#looking = this.#look()
       .then((soon) => this.#lookIn(soon))
       .catch((error) => {
-        this.#log.warn({ error: messageOf(error) }, 'streams could not be served; trying again')
+        this.#log.warn({ error: messageOf(error) }, 'could not serve streams; trying again')
         this.#lookIn(AFTER_FAILURE_MS)
       })
       .finally(() => {

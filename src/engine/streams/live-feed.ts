@@ -138,7 +138,7 @@ export class LiveFeed {
     try {
       return await look()
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, 'the live view could not be read; trying again')
+      this.#log.warn({ error: messageOf(error) }, 'could not read the live view; trying again')
       return this.#readers.size === 0 ? undefined : AFTER_FAILURE_MS
     }
   }

@@ -22,8 +22,8 @@ const LOG_AGAIN_MS = 60_000
 const REACHED = {
   active: 'the ceiling on active jobs is reached',
   scheduled: 'too many jobs are scheduled for later',
-  owner: 'their owner has as many as one may have',
-  queued: 'too many of the task are waiting',
+  owner: 'their owner has reached the limit',
+  queued: 'too many jobs of the task are waiting',
 } as const
 
 /** What the database said when it refused. */

@@ -69,7 +69,7 @@ export async function findEnsured(db: Queryable, { name, key, owner, caller }: W
     job === undefined ? '' : `; job ${job.id} is the last one and ${statusOf(job.state)}: ${job.error}`
   throw new SluiceError(
     'RESULT_NOT_FOUND',
-    `there is no result of ${name} for key ${JSON.stringify(key)}${last}`,
+    `no result of ${name} exists for key ${JSON.stringify(key)}${last}`,
     {
       details: job === undefined ? {} : { jobId: job.id, lastStatus: statusOf(job.state) },
     },

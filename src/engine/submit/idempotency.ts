@@ -45,7 +45,7 @@ export async function answerOnce<T>(
 }
 
 /** Between the look and the lock somebody else has answered: the next look finds it. */
-const TAKEN = new SluiceError('IDEMPOTENCY_CONFLICT', 'answered meanwhile')
+const TAKEN = new SluiceError('IDEMPOTENCY_CONFLICT', 'answered in the meantime')
 
 async function attempt<T>(
   tx: Queryable,
@@ -66,7 +66,7 @@ async function attempt<T>(
   if (!known.mine) {
     throw new SluiceError(
       'IDEMPOTENCY_CONFLICT',
-      'a request with this Idempotency-Key is under way: ask again in a moment',
+      'a request with this Idempotency-Key is in progress: repeat it in a moment',
       { details: { inProgress: true, retryAfter: 1 } },
     )
   }

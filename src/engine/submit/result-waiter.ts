@@ -188,7 +188,7 @@ function toFailure({ id, task, state, error, composite, detail }: EndedJob): Job
 function outOfPatience(id: string, timeoutMs: number): SluiceError {
   return new SluiceError(
     'RESULT_TIMEOUT',
-    `job ${id} has not ended within ${formatDuration(timeoutMs)}; it goes on`,
+    `job ${id} did not end within ${formatDuration(timeoutMs)}; it continues`,
     { details: { jobId: id, timeoutMs } },
   )
 }
@@ -196,6 +196,6 @@ function outOfPatience(id: string, timeoutMs: number): SluiceError {
 function closed(): SluiceError {
   return new SluiceError(
     'CLOSED',
-    'this program has closed its connection to Sluice; it waits for nothing more',
+    'this program has closed its connection to Sluice and no longer waits for results',
   )
 }

@@ -36,7 +36,7 @@ export interface SubmissionAuthor {
   readonly actor: string
   readonly keyId?: string | undefined
   readonly requestId?: string | undefined
-  /** Why, in their own words. */
+  /** The reason that the author gave. */
   readonly reason?: string | undefined
 }
 

@@ -111,7 +111,7 @@ class Found {
   }
 
   tell(): Ahead {
-    const nobody = ({ task }: BudgetQueue) => `no live worker that takes jobs runs task ${task}`
+    const nobody = ({ task }: BudgetQueue) => `no live worker runs task ${task}`
     const byClass = new Map<number, QueueOutlook>()
     for (const [classId, queue] of this.#queues) {
       const entry = this.#byClass.get(classId)?.outlook
@@ -168,7 +168,7 @@ function fullLane({ name, enabled, slots, perWorker, running }: Lane): string {
   if (slots === 0)
     return `lane ${name} is closed: it has 0 slots. Open it with: sluice lanes set ${name} --slots NUMBER`
   if (slots !== null && running >= slots) return `lane ${name} is full: ${running} of ${slots} slots are busy`
-  if (perWorker === null) return `lane ${name} starts no more just now`
+  if (perWorker === null) return `lane ${name} starts no more jobs at present`
   const most = perWorker > 0 ? String(perWorker) : perWorker === 0 ? 'its number of cores' : 'its capacity'
   return `each worker has as many jobs of lane ${name} as perWorker allows: ${most}`
 }

@@ -93,8 +93,8 @@ export async function viewBudget(db: Queryable, name: string): Promise<BudgetVie
 }
 
 export function unknownBudget(name: string, known: readonly string[]): SluiceError {
-  const there = known.length === 0 ? 'there are none' : `there are ${known.join(', ')}`
-  return new SluiceError('BUDGET_NOT_FOUND', `there is no budget ${JSON.stringify(name)}; ${there}`, {
+  const there = known.length === 0 ? 'none exist' : `existing budgets: ${known.join(', ')}`
+  return new SluiceError('BUDGET_NOT_FOUND', `budget ${JSON.stringify(name)} does not exist; ${there}`, {
     details: { name },
   })
 }

@@ -46,7 +46,7 @@ export async function stripOf(db: Queryable, id: string, buckets: number): Promi
   const job = await loadBranch(db, checkJobId(id))
   if (job === undefined) throw jobNotFound(db, id)
   if (job.kind !== 'fanout') {
-    const message = `job ${id} is a ${job.kind ?? 'task'}: only fan-outs have a strip`
+    const message = `job ${id} is a ${job.kind ?? 'task'}; only fan-outs have a strip`
     throw new SluiceError('NOT_A_FANOUT', message, { details: { jobId: id } })
   }
   const total = job.total ?? 0

@@ -122,7 +122,7 @@ export async function listJobs(
   }
   const search = toSearch(criteria)
   if (search.fingerprint !== undefined)
-    throw invalidArgument('fingerprint', search.fingerprint, 'left out: such jobs are listed by page')
+    throw invalidArgument('fingerprint', search.fingerprint, 'left out, because such jobs are listed by page')
   const found: JobView[] = []
   let position: string | null | undefined = before
   while (found.length < limit && position !== null) {
@@ -179,7 +179,7 @@ export async function readLine(
   const { waits, finishedFrom, finishedTo, fingerprint } = criteria
   if (waits !== 'turn') throw invalidArgument('order', 'line', 'left out, or given with waits=turn')
   if (finishedFrom !== undefined || finishedTo !== undefined || fingerprint !== undefined)
-    throw invalidArgument('order', 'line', 'left out where finished jobs are asked for')
+    throw invalidArgument('order', 'line', 'left out, because finished jobs are requested')
   const search = toSearch(criteria)
   let after = cursor === undefined ? undefined : fromLineCursor(cursor)
   for (let looks = 1; ; looks += 1) {
@@ -199,7 +199,7 @@ function fromLineCursor(cursor: string): LinePlace {
   const [, rank, id] = /^3\.(-?\d{1,10})\.([1-9]\d{0,18})$/.exec(text) ?? []
   const isPlace =
     rank !== undefined && Math.abs(Number(rank)) <= 2 ** 31 && BigInt(id!) <= 9_223_372_036_854_775_807n
-  if (!isPlace) throw invalidArgument('cursor', cursor, 'the "next" of an answer to the same question')
+  if (!isPlace) throw invalidArgument('cursor', cursor, 'the "next" of a response to the same query')
   return { rank: Number(rank), id: id! }
 }
 
@@ -316,12 +316,16 @@ function checkFingerprint(criteria: JobCriteria): void {
   if (typeof fingerprint !== 'string' || !/^[0-9a-f]{12}$/.test(fingerprint))
     throw invalidArgument('fingerprint', fingerprint, 'the fingerprint of a group of errors')
   if (status !== undefined && !status.includes('failed'))
-    throw invalidArgument('status', status.join(), 'failed, or left out: a fingerprint is of what failed')
+    throw invalidArgument(
+      'status',
+      status.join(),
+      'failed, or left out, because a fingerprint identifies failures',
+    )
   const other = Object.entries(criteria).find(
     ([name, value]) => value !== undefined && !BESIDE_FINGERPRINT.has(name),
   )
   if (other !== undefined)
-    throw invalidArgument(other[0], other[1], 'left out: it cannot be combined with a fingerprint')
+    throw invalidArgument(other[0], other[1], 'left out, because it cannot be combined with a fingerprint')
 }
 
 /**
@@ -339,14 +343,14 @@ function jobIdPosition(before: string | undefined): string | undefined {
 }
 
 function otherCursor(position: string): SluiceError {
-  return invalidArgument('cursor', toCursor(position), 'the "next" of an answer to the same question')
+  return invalidArgument('cursor', toCursor(position), 'the "next" of a response to the same query')
 }
 
 export function fromCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
   const [, position, id] = /^(?:1|2(?=\.\d{1,16}\.))\.((?:\d+\.)?([1-9]\d{0,18}))$/.exec(text) ?? []
   if (position === undefined || BigInt(id!) > 9_223_372_036_854_775_807n)
-    throw invalidArgument('cursor', cursor, 'the "next" of an earlier answer, as it was')
+    throw invalidArgument('cursor', cursor, 'the "next" of an earlier response, unchanged')
   return position
 }
 
@@ -361,7 +365,7 @@ function fieldsOf<K extends keyof JobCriteria, T>(
 
 function checkSearched(text: unknown, name: string): string {
   if (typeof text === 'string' && !text.includes('\0') && !/\p{Surrogate}/u.test(text)) return text
-  throw invalidArgument(name, text, 'a text without NUL and half characters')
+  throw invalidArgument(name, text, 'a text without NUL and unpaired surrogates')
 }
 
 function checkMoment(moment: unknown, name: string): Date {
@@ -369,7 +373,7 @@ function checkMoment(moment: unknown, name: string): Date {
     moment instanceof Date ? moment : typeof moment === 'string' ? new Date(moment) : new Date(Number.NaN)
   const year = date.getUTCFullYear()
   if (year >= 1970 && year < 10_000) return date
-  throw invalidArgument(name, moment, 'a moment from 1970 to 9999, such as 2031-05-01T08:00:00Z')
+  throw invalidArgument(name, moment, 'a time from 1970 to 9999, such as 2031-05-01T08:00:00Z')
 }
 
 function checkStatus(status: unknown, name: string): void {
@@ -380,7 +384,7 @@ function checkStatus(status: unknown, name: string): void {
 function refuseBeside(name: keyof JobFilter, filter: JobFilter, allowed: readonly string[]): void {
   const other = Object.entries(filter).find(([key, value]) => value !== undefined && !allowed.includes(key))
   if (other === undefined) return
-  throw new SluiceError('INVALID_ARGUMENT', `filter: ${name} and ${other[0]} exclude each other`, {
+  throw new SluiceError('INVALID_ARGUMENT', `filter: ${name} and ${other[0]} cannot be combined`, {
     details: { argument: `filter.${other[0]}` },
   })
 }

@@ -87,7 +87,7 @@ function endedOf({ completed, failed, cancelled }: FanRow): number {
 function toWaitsFor(wait: WaitRow, fan: FanRow | null, failing: ReadonlyMap<string, string>): WaitsFor {
   const { id: jobId, step, state, error, dueMs, reason: sampled } = wait
   const retry =
-    dueMs === null || error === null ? null : `tried again in ${formatDuration(dueMs)} after: ${error}`
+    dueMs === null || error === null ? null : `retries in ${formatDuration(dueMs)} after: ${error}`
   const reason = state === 'scheduled' ? retry : sampled
   return { jobId, step, status: statusOf(state), reason, text: words(wait, reason, fan, failing) }
 }

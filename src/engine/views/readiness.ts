@@ -99,7 +99,7 @@ function stops(locks: readonly HeldLock[]): boolean {
 
 function schemaProblem(schema: MigrationState): string {
   const { applied, compatibleSince, available } = schema
-  if (applied < available) return `at version ${applied}, this program needs ${available}`
+  if (applied < available) return `at version ${applied}, but this program needs ${available}`
   return compatibleSince > available ? describeUnsupported(schema) : 'ok'
 }
 

@@ -5,7 +5,7 @@ import { countRecoveries, listRecoveries, type RecoveryView } from '../../store/
 export type RecoveryCounts = Readonly<Record<RecoveryKind, number>>
 
 export interface Recoveries {
-  /** The newest first. */
+  /** Newest first. */
   readonly events: readonly RecoveryView[]
   /** `null`: nothing follows. */
   readonly next: string | null

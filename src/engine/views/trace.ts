@@ -125,7 +125,7 @@ class Tracer {
     if (at.kind !== null && !isFailed(at.state)) {
       throw new SluiceError(
         'ILLEGAL_TRANSITION',
-        `job ${job.id} is ${statusOf(job.state)} and nothing in it has failed: there is no failure to go back from`,
+        `job ${job.id} is ${statusOf(job.state)} and nothing in it has failed, so there is no failure to trace`,
         { details: { jobId: job.id, status: statusOf(job.state) } },
       )
     }

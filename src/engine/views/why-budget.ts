@@ -139,20 +139,20 @@ export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObsta
       const others = by.filter((each) => each !== model)
       const reason =
         by.length > 0 && others.length === 0
-          ? `${what} is loaded, and a job of it needs another ${where}${limitOf(budget, device, subject)}`
+          ? `${what} is loaded, and its next job needs another ${where}${limitOf(budget, device, subject)}`
           : `${what} needs ${where}; ${holders(others, verdict, subject)}${until === null ? '' : `; estimated start ${until.toISOString()}`}`
       const wait = { ...NOTHING, budget, device, need, room, model, heldBy: by, until }
       return { wait, reason, holder: holders(by, verdict, subject) }
     }
     case 'next': {
       const { budget, device, by } = verdict
-      const reason = `${what} comes next on ${device}: ${by.length === 0 ? 'what runs there' : by.join(', ')} makes room`
+      const reason = `${what} comes next on ${device}: ${by.length === 0 ? 'the running jobs' : by.join(', ')} will make room`
       return { wait: { ...NOTHING, budget, device, model, heldBy: by }, reason }
     }
     case 'behind': {
       const { device } = verdict
       const first = verdict.model === null ? 'a job' : `model ${verdict.model}`
-      const reason = `${first}, which has waited longer or matters more, comes before it on ${device}`
+      const reason = `${first}, which has waited longer or has a higher priority, comes before it on ${device}`
       return {
         wait: { ...NOTHING, device, model, heldBy: verdict.model === null ? [] : [verdict.model] },
         reason,
@@ -163,7 +163,7 @@ export function describeVerdict(verdict: Verdict, subject: Subject): BudgetObsta
       return { wait: { ...NOTHING, device: verdict.devices[0] ?? null, model }, reason }
     }
     case 'warm-elsewhere': {
-      const reason = `${what} is loaded${on(verdict.devices)}: the worker there will be sooner than another load`
+      const reason = `${what} is loaded${on(verdict.devices)}, and the worker there will be free sooner than another load would finish`
       return { wait: { ...NOTHING, device: verdict.devices[0] ?? null, model }, reason }
     }
     case 'lane-full':
@@ -249,7 +249,7 @@ function holders(
     const isForeign = known.room !== null && known.room < byBooks && (byBooks >= need || names.length === 0)
     if (isForeign) return 'programs outside Sluice use the rest'
   }
-  if (names.length === 0) return 'nothing more can be said of the rest'
+  if (names.length === 0) return 'the rest is unknown'
   const single = names.length === 1 && names[0] !== 'running jobs'
   return `${names.join(', ')} ${single ? 'holds' : 'hold'} the rest`
 }

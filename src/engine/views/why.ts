@@ -110,7 +110,7 @@ const FREE: Wait = {
   requires: null,
   budget: null,
 }
-const NOT_WAITING = 'it does not wait'
+const NOT_WAITING = 'it is not waiting'
 /** Somebody has to do something first: how fast others were tells nothing. */
 const STANDING: ReadonlySet<WaitKind> = new Set([
   'crash',
@@ -151,7 +151,7 @@ export async function explain(
 async function find(db: Queryable, job: JobView): Promise<Found> {
   switch (job.state) {
     case 'awaiting_approval':
-      return { wait: { ...FREE, kind: 'approval' }, reason: 'it waits for somebody to approve it' }
+      return { wait: { ...FREE, kind: 'approval' }, reason: 'it is waiting for approval' }
     case 'scheduled':
       return notDue(job, await readClock(db))
     case 'ready':
@@ -185,8 +185,8 @@ function notDue({ readyAt, failures, error }: JobView, now: Date): Found {
   return {
     wait: { ...FREE, kind: retry ? 'retry' : 'time', until: readyAt },
     reason: retry
-      ? `it failed (${error}) and is tried again at ${readyAt.toISOString()}`
-      : `it is not due before ${readyAt.toISOString()}`,
+      ? `it failed (${error}) and will be retried at ${readyAt.toISOString()}`
+      : `it is scheduled for ${readyAt.toISOString()}`,
     estimateSeconds,
   }
 }
@@ -195,7 +195,7 @@ function notDue({ readyAt, failures, error }: JobView, now: Date): Found {
 function assigned({ lane, worker }: JobView): Found {
   return {
     wait: { ...FREE, kind: 'assigned', lane },
-    reason: `it is assigned to worker ${worker} and starts as soon as one of its slots is free`,
+    reason: `it is assigned to worker ${worker} and starts when one of its slots is free`,
   }
 }
 
@@ -215,7 +215,7 @@ async function readyToStart(db: Queryable, job: JobView): Promise<Found> {
 }
 
 function behindLock({ lane, ahead }: LaneWait, lock: HeldLock): Found {
-  const reason = `${describeLock(lock)}: none of its jobs can start. ${cureOf(lock)}`
+  const reason = `${describeLock(lock)}, so none of its jobs can start. ${cureOf(lock)}`
   return { wait: { ...FREE, kind: 'lane_locked', lane }, reason, position: ahead + 1 }
 }
 
@@ -232,7 +232,7 @@ function inLine(job: JobView, found: LaneWait | undefined, drawn?: BudgetObstacl
     (depth > 1
       ? `its turn: ${depth - 1} ${depth === 2 ? 'other' : 'others'} of task ${job.task} ${depth === 2 ? 'waits' : 'wait'} in lane ${lane}`
       : ahead > 0
-        ? `its turn: others of lane ${lane} come first`
+        ? `its turn: other jobs of lane ${lane} come first`
         : 'Nothing is blocking it. A worker will pick it up on its next poll')
   // How fast a lane was says nothing of a job that waits for a device or a budget: swaps and turns do.
   const isGuess = STANDING.has(kind) || kind === 'nothing' || budgeted
@@ -268,15 +268,15 @@ async function behindParent(db: Queryable, job: JobView): Promise<Found> {
   if (parent === undefined || parent.window === null)
     return {
       wait: { ...FREE, kind: 'parent', parentId },
-      reason: `it waits for job ${parentId} above it, which lets it go on when it starts`,
+      reason: `it waits for job ${parentId}, which releases it when it starts`,
     }
   const paused = parent.window === 0
   const { ahead = 0, rate = null } = place ?? {}
   return {
     wait: { ...FREE, kind: 'window', parentId, limit: parent.window, inUse: parent.inFlight },
     reason: paused
-      ? `it waits for the window of job ${parentId}, which is paused: sluice window ${parentId} resume lets it go on`
-      : `it waits for its place in the window of job ${parentId}: ${parent.inFlight} of ${parent.window} are in flight`,
+      ? `it waits for the window of job ${parentId}, which is paused; resume it with: sluice window ${parentId} resume`
+      : `it waits for a place in the window of job ${parentId}: ${parent.inFlight} of ${parent.window} are in flight`,
     position: ahead + 1,
     estimateSeconds: paused || rate === null ? null : Math.ceil((ahead + 1) / rate),
     held: toHolders(job, await branchesInFlight(db, parentId, 'fanout')),
@@ -289,7 +289,7 @@ async function aboveChildren(db: Queryable, job: JobView): Promise<Found> {
   if (view.unheardMs !== null)
     return {
       wait: { ...FREE, kind: 'no_worker' },
-      reason: `nobody moves it on: it was woken ${Math.round(view.unheardMs / 1000)} s ago, and no worker or server is there; sluice worker and sluice up start one`,
+      reason: `no process advances it: it was woken ${Math.round(view.unheardMs / 1000)} s ago, but no worker or server is running. Start one with: sluice worker, or sluice up`,
     }
   const below = await branchesInFlight(db, job.id, job.kind)
   const all = job.kind === 'fanout' ? view.total : await countSteps(db, view)
@@ -323,12 +323,12 @@ async function countSteps(db: Queryable, { graph, node }: CompositeView): Promis
 
 function waitsForChildren(job: JobView, view: CompositeView, all: number): string {
   const ended = `${view.ended} of ${all} ${job.kind === 'fanout' ? 'children' : 'steps'} have ended`
-  if (view.closing) return `it stops what is below it: ${ended}`
+  if (view.closing) return `it is stopping its children: ${ended}`
   const window =
     view.window === null
       ? ''
       : view.window === 0
-        ? `, and it is paused: sluice window ${job.id} resume lets it go on`
+        ? `, and it is paused; resume it with: sluice window ${job.id} resume`
         : `, ${view.inFlight} of at most ${view.window} are in flight`
   return job.kind === 'fanout'
     ? `it waits for its children: ${ended}${window}`
@@ -359,7 +359,7 @@ function approvalsAmong(branches: readonly Branch[]): string {
   const first = waiting[0]
   if (first === undefined) return ''
   const more = waiting.length === 1 ? '' : ` and ${waiting.length - 1} more`
-  return `; job ${first.id} (${first.task})${more} ${waiting.length === 1 ? 'waits' : 'wait'} for somebody to approve it`
+  return `; job ${first.id} (${first.task})${more} ${waiting.length === 1 ? 'waits' : 'wait'} for approval`
 }
 
 function explanationText(told: Omit<Explanation, 'words'>, change: LaneStop | undefined): string[] {
@@ -380,7 +380,7 @@ function explanationText(told: Omit<Explanation, 'words'>, change: LaneStop | un
     words.push(position === 2 ? '1 comes before it' : `${position - 1} come before it`)
   if (estimateSeconds !== null && told.wait.until === null)
     words.push(
-      `as fast as others ended lately, that takes about ${estimateSeconds} ${estimateSeconds === 1 ? 'second' : 'seconds'}`,
+      `at the rate at which jobs ended recently, that takes about ${estimateSeconds} ${estimateSeconds === 1 ? 'second' : 'seconds'}`,
     )
   for (const { jobId, task, worker, since } of holders.slice(0, 5)) {
     const where = worker === null ? '' : ` on ${worker}`

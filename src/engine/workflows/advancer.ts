@@ -143,7 +143,7 @@ export class Advancer {
         }
       } catch (error) {
         // What was taken is free again in a moment; the next look finds it.
-        this.#log.warn({ error: messageOf(error) }, 'workflows: could not be moved on; tried again')
+        this.#log.warn({ error: messageOf(error) }, 'could not advance workflows; will try again')
         this.lookIn(LOOK_AFTER_FAILURE_MS)
         return
       }
@@ -220,10 +220,10 @@ export class Advancer {
   async #giveUp(composite: TakenComposite, error: unknown): Promise<void> {
     this.#log.error(
       { job: composite.id, node: composite.node, error: messageOf(error) },
-      'a workflow cannot go on',
+      'a workflow cannot continue',
     )
     const { id: job, version, wakeups } = composite
-    const what = `internal: its next step could not be worked out or stored: ${messageOf(error)}`
+    const what = `internal: its next step could not be determined or stored: ${messageOf(error)}`
     await this.#apply([
       {
         advance: { job, version, wakeups, close: { state: 'failed', error: what } },

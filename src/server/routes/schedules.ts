@@ -285,7 +285,7 @@ async function visible(db: Queryable, caller: Caller, name: string): Promise<Sch
     if (!hasCode(error, 'SCHEDULE_NOT_FOUND')) throw error
   })
   if (schedule !== undefined && maySee(caller, schedule)) return schedule
-  throw new SluiceError('SCHEDULE_NOT_FOUND', `there is no schedule ${JSON.stringify(name)}`, {
+  throw new SluiceError('SCHEDULE_NOT_FOUND', `schedule ${JSON.stringify(name)} does not exist`, {
     details: { name },
   })
 }

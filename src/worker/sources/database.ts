@@ -41,7 +41,7 @@ export interface DatabaseSourceOptions {
   readonly onEnded?: (dueInMs: number | null) => void
 }
 
-const REFUSED = 'some endings were refused: this worker no longer held the jobs'
+const REFUSED = 'rejected outcomes: this worker no longer held the jobs'
 
 /** Jobs straight from the database: one connection for cycles, one for the heartbeat. */
 export class DatabaseSource implements JobSource {

@@ -50,7 +50,7 @@ const MORE_WANTED_MS = 5
 const NOTHING_WANTED_MS = 50
 const POLL_MS = 30_000
 
-const REFUSED = 'some endings were refused: they had been recorded before, or the jobs are held no more'
+const REFUSED = 'rejected outcomes: they were already recorded, or this worker no longer holds the jobs'
 const NOTHING: CycleAnswer = { assignments: [], lost: [], refused: [], again: false }
 
 /**
