@@ -1,7 +1,6 @@
 // Fails on words that the glossary replaces and on words that a native technical writer would not use: in public names,
-// messages, documentation and test titles. Also checks the subjects of the commits since the main branch.
+// messages, documentation and test titles.
 // Runs on plain Node, without a build. A folder as the argument checks that tree instead, for the test of this script.
-import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve, sep } from 'node:path'
 
@@ -41,11 +40,7 @@ const NAMES = [
 /** Where a forbidden word is correct: the file, a part of the text, and the reason. */
 const EXCEPTIONS = []
 
-const MAX_SUBJECT = 72
-const SUBJECT = /^(?:[a-z][\w./-]*(?:, [a-z][\w./-]*)*: \S|Merge |Revert |Release )/
-
-const tested = process.argv[2]
-const root = resolve(tested ?? join(import.meta.dirname, '..'))
+const root = resolve(process.argv[2] ?? join(import.meta.dirname, '..'))
 const problems = []
 const anyWord = new RegExp([...PROSE, ...NAMES].map(([pattern]) => pattern.source).join('|'), 'i')
 
@@ -58,7 +53,6 @@ for (const name of files()) {
   else if (name.endsWith('.sql')) for (const text of textsOfSql(source)) check(name, text, PROSE)
   else for (const text of textsOf(source, isTest(name))) check(name, text, PROSE)
 }
-if (tested === undefined) checkSubjects()
 
 for (const problem of problems) console.error(problem)
 if (problems.length > 0)
@@ -147,30 +141,4 @@ function count(source, from, to) {
   let lines = 0
   for (let at = source.indexOf('\n', from); at >= 0 && at < to; at = source.indexOf('\n', at + 1)) lines++
   return lines
-}
-
-/** Subjects of the commits since the main branch: an area, and at most 72 characters. Without git there are none. */
-function checkSubjects() {
-  const git = (...parts) =>
-    execFileSync('git', parts, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  let subjects = []
-  try {
-    const main = ['origin/main', 'main'].find((name) => {
-      try {
-        return git('rev-parse', '--verify', name) !== ''
-      } catch {
-        return false
-      }
-    })
-    if (main !== undefined)
-      subjects = git('log', '--format=%s', `${git('merge-base', main, 'HEAD').trim()}..HEAD`).split('\n')
-  } catch {
-    return // A copy of the sources, without history.
-  }
-  for (const subject of subjects.filter((text) => text !== '')) {
-    if (subject.length > MAX_SUBJECT)
-      problems.push(`commit "${subject}" has ${subject.length} characters; the limit is ${MAX_SUBJECT}`)
-    if (!SUBJECT.test(subject))
-      problems.push(`commit "${subject}" has no area; begin with one, such as cli: or docs:`)
-  }
 }
