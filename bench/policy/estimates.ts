@@ -1,5 +1,5 @@
 import { plan } from '../../src/policy/plan.ts'
-import { pictureOf, sluicePolicy } from '../../src/policy/sim/policies/sluice.ts'
+import { planInputOf, sluicePolicy } from '../../src/policy/sim/policies/sluice.ts'
 import { type SimPolicy, simulate } from '../../src/policy/sim/simulate.ts'
 import type { SimJob, Workload } from '../../src/policy/sim/workload.ts'
 
@@ -20,7 +20,7 @@ export function playEstimates(workload: Workload): Estimate[] {
       const moves = policy.decide(stage)
       if (moves.length > 0) return moves
       for (const worker of new Set(stage.devices().map((device) => device.worker)))
-        for (const { classId, why } of plan(pictureOf(stage, worker, workload.rules)).verdicts) {
+        for (const { classId, why } of plan(planInputOf(stage, worker, workload.rules)).verdicts) {
           const head = stage.queues.head(workload.models[classId]!)
           if (why.kind !== 'held' || why.until === null || head === undefined || first.has(head)) continue
           first.set(head, { saidAt: stage.now, estimate: why.until })

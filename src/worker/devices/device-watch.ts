@@ -2,7 +2,7 @@ import { messageOf } from '../../errors.ts'
 import type { DeviceBudget, DeviceReading } from '../../model/device.ts'
 import type { JobSource } from '../job-source.ts'
 import { type GpuAnswer, GpuReader } from './gpu-reader.ts'
-import { type GpuPicture, learnGpus, NO_PICTURE, needsGpus, offerDevices } from './offer-devices.ts'
+import { type GpuSnapshot, learnGpus, NO_SNAPSHOT, needsGpus, offerDevices } from './offer-devices.ts'
 
 export interface DeviceWatchOptions {
   readonly source: Pick<JobSource, 'reportDevices'>
@@ -37,7 +37,7 @@ export class DeviceWatch {
   readonly #options: DeviceWatchOptions
   readonly #reader: Pick<GpuReader, 'read'>
   #budgets: readonly DeviceBudget[] = []
-  #picture: GpuPicture = NO_PICTURE
+  #snapshot: GpuSnapshot = NO_SNAPSHOT
   #reading: Promise<GpuAnswer> | undefined
   #soonUntil = 0
   #reported: { readonly text: string; readonly at: number } = NOTHING_REPORTED
@@ -99,14 +99,14 @@ export class DeviceWatch {
    * offered, or the last reading failed, and nobody should wait for another that may.
    */
   async usedNow(): Promise<ReadonlyMap<string, number> | undefined> {
-    if (this.#picture.state !== 'known' || this.#trouble !== '' || this.#stopped) return undefined
+    if (this.#snapshot.state !== 'known' || this.#trouble !== '' || this.#stopped) return undefined
     const answer = await this.#read()
     return answer.kind === 'read' ? this.lastUsed : undefined
   }
 
   /** As the last reading had it. */
   get lastUsed(): ReadonlyMap<string, number> {
-    const measured = this.#picture.gpus.filter((gpu) => gpu.used !== null && !gpu.lost)
+    const measured = this.#snapshot.gpus.filter((gpu) => gpu.used !== null && !gpu.lost)
     return new Map(measured.map((gpu) => [gpu.uuid, gpu.used!]))
   }
 
@@ -138,7 +138,7 @@ export class DeviceWatch {
     let wait = READ_MS
     if (soon) wait = SOON_MS
     else if (this.#unheard) wait = READ_MS
-    else if (this.#budgets.length === 0 || !needsGpus(this.#budgets) || this.#picture.state === 'none')
+    else if (this.#budgets.length === 0 || !needsGpus(this.#budgets) || this.#snapshot.state === 'none')
       wait = ASK_MS
     this.#timer = setTimeout(() => this.#lookNow(), wait)
     this.#timer.unref()
@@ -160,9 +160,9 @@ export class DeviceWatch {
 
   #learn(answer: GpuAnswer): void {
     const { log } = this.#options
-    const before = new Set(this.#picture.gpus.filter((gpu) => gpu.lost).map((gpu) => gpu.uuid))
-    this.#picture = learnGpus(this.#picture, answer, performance.now())
-    const { gpus } = this.#picture
+    const before = new Set(this.#snapshot.gpus.filter((gpu) => gpu.lost).map((gpu) => gpu.uuid))
+    this.#snapshot = learnGpus(this.#snapshot, answer, performance.now())
+    const { gpus } = this.#snapshot
     const lost = gpus.filter((gpu) => gpu.lost && !before.has(gpu.uuid))
     if (answer.kind === 'absent' && lost.length > 0)
       log.warn(
@@ -187,7 +187,7 @@ export class DeviceWatch {
   async #reportChanges(): Promise<void> {
     const { host } = this.#options
     const now = performance.now()
-    const readings = offerDevices(this.#budgets, host, this.#picture, process.env.CUDA_VISIBLE_DEVICES, now)
+    const readings = offerDevices(this.#budgets, host, this.#snapshot, process.env.CUDA_VISIBLE_DEVICES, now)
     const text = JSON.stringify(readings.map(({ ageMs: _, ...rest }) => rest))
     const changed = text !== this.#reported.text
     // Of a measurement the time counts too: what has begun since is taken for not yet in it.

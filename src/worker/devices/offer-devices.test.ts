@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { DeviceBudget } from '../../model/device.ts'
-import { learnGpus, NO_PICTURE, needsGpus, offerDevices, visibleGpus } from './offer-devices.ts'
+import { learnGpus, NO_SNAPSHOT, needsGpus, offerDevices, visibleGpus } from './offer-devices.ts'
 import type { Gpu } from './parse-gpus.ts'
 
 const AUTO: DeviceBudget = { name: 'vram', auto: true, declared: {} }
@@ -19,8 +19,8 @@ function read(...gpus: Gpu[]) {
 const keysOf = (devices: readonly { readonly key: string }[]) => devices.map((device) => device.key)
 
 test('GPUs are offered under their uuids, with what was measured and how old that is', () => {
-  const picture = learnGpus(NO_PICTURE, read(gpu(0), gpu(1, { used: null, free: null })), 1000)
-  expect(offerDevices([AUTO], 'box', picture, undefined, 1500)).toEqual([
+  const snapshot = learnGpus(NO_SNAPSHOT, read(gpu(0), gpu(1, { used: null, free: null })), 1000)
+  expect(offerDevices([AUTO], 'box', snapshot, undefined, 1500)).toEqual([
     { budget: 'vram', key: 'GPU-0', name: 'One', total: 100, used: 10, free: 90, ageMs: 500, lost: false },
     {
       budget: 'vram',
@@ -36,16 +36,16 @@ test('GPUs are offered under their uuids, with what was measured and how old tha
 })
 
 test('a machine without the program has one device without bounds; one that cannot be read offers none', () => {
-  const none = learnGpus(NO_PICTURE, { kind: 'absent' }, 0)
+  const none = learnGpus(NO_SNAPSHOT, { kind: 'absent' }, 0)
   expect(offerDevices([AUTO], 'box', none, undefined, 0)).toMatchObject([
     { key: 'box/cpu', total: null, free: null, ageMs: null },
   ])
-  const unread = learnGpus(NO_PICTURE, { kind: 'failed', why: 'it hangs' }, 0)
+  const unread = learnGpus(NO_SNAPSHOT, { kind: 'failed', why: 'it hangs' }, 0)
   expect(offerDevices([AUTO], 'box', unread, undefined, 0)).toEqual([])
 })
 
 test('a failed reading changes nothing, except that what was measured gets old', () => {
-  const before = learnGpus(NO_PICTURE, read(gpu(0)), 1000)
+  const before = learnGpus(NO_SNAPSHOT, read(gpu(0)), 1000)
   const after = learnGpus(before, { kind: 'failed', why: 'it hangs' }, 4000)
   expect(offerDevices([AUTO], 'box', after, undefined, 21_000)).toMatchObject([
     { key: 'GPU-0', free: 90, ageMs: 20_000 },
@@ -53,7 +53,7 @@ test('a failed reading changes nothing, except that what was measured gets old',
 })
 
 test('once the program is gone that showed the GPUs they are lost, and the machine is not one without bounds', () => {
-  const before = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 1000)
+  const before = learnGpus(NO_SNAPSHOT, read(gpu(0), gpu(1)), 1000)
   const after = learnGpus(before, { kind: 'absent' }, 4000)
   expect(offerDevices([AUTO, DECLARED], 'box', after, undefined, 4000)).toMatchObject([
     { key: 'GPU-0', total: 100, free: null, lost: true },
@@ -66,7 +66,7 @@ test('once the program is gone that showed the GPUs they are lost, and the machi
 })
 
 test('a GPU that disappears is lost until it is back', () => {
-  const both = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 0)
+  const both = learnGpus(NO_SNAPSHOT, read(gpu(0), gpu(1)), 0)
   const one = learnGpus(both, read(gpu(0)), 0)
   expect(one.gpus).toMatchObject([
     { uuid: 'GPU-0', lost: false },
@@ -77,7 +77,7 @@ test('a GPU that disappears is lost until it is back', () => {
 })
 
 test('an error message in place of the list loses only the GPU it names', () => {
-  const both = learnGpus(NO_PICTURE, read(gpu(0), gpu(1)), 0)
+  const both = learnGpus(NO_SNAPSHOT, read(gpu(0), gpu(1)), 0)
   const after = learnGpus(both, { kind: 'read', gpus: [], lostBuses: ['0000:01:00.0'] }, 5000)
   expect(after.gpus).toMatchObject([
     { uuid: 'GPU-0', lost: false, free: 90 },
@@ -87,8 +87,8 @@ test('an error message in place of the list loses only the GPU it names', () => 
 })
 
 test('declared devices belong to the machine; those named by a number are measured by the GPU of that number', () => {
-  const picture = learnGpus(NO_PICTURE, read(gpu(0)), 0)
-  expect(offerDevices([DECLARED], 'box', picture, undefined, 0)).toMatchObject([
+  const snapshot = learnGpus(NO_SNAPSHOT, read(gpu(0)), 0)
+  expect(offerDevices([DECLARED], 'box', snapshot, undefined, 0)).toMatchObject([
     { key: 'box/gpu0', total: 24, used: 10, free: 90 },
     { key: 'box/other', total: 8, used: null, free: null, ageMs: null },
   ])
@@ -105,9 +105,9 @@ test('a process that sees only some GPUs offers only those', () => {
   expect(seen('0,-1,1')).toEqual(['GPU-0'])
   expect(seen('')).toEqual([])
 
-  const picture = learnGpus(NO_PICTURE, read(...gpus), 0)
-  expect(keysOf(offerDevices([AUTO], 'box', picture, '1', 0))).toEqual(['GPU-1'])
+  const snapshot = learnGpus(NO_SNAPSHOT, read(...gpus), 0)
+  expect(keysOf(offerDevices([AUTO], 'box', snapshot, '1', 0))).toEqual(['GPU-1'])
   // Whoever may use none is sure of it, whether there are any or not.
-  for (const any of [picture, NO_PICTURE])
+  for (const any of [snapshot, NO_SNAPSHOT])
     expect(offerDevices([AUTO], 'box', any, '', 0)).toMatchObject([{ key: 'box/cpu', ageMs: 0 }])
 })

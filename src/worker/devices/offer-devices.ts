@@ -3,7 +3,7 @@ import type { GpuAnswer } from './gpu-reader.ts'
 import { type Gpu, isSameBus } from './parse-gpus.ts'
 
 /** What is known of the GPUs of this machine. */
-export interface GpuPicture {
+export interface GpuSnapshot {
   /** `unknown`: nothing has been read yet. `none`: the machine has none that could be read. */
   readonly state: 'unknown' | 'none' | 'known'
   readonly gpus: readonly Gpu[]
@@ -11,14 +11,14 @@ export interface GpuPicture {
   readonly readAt: number
 }
 
-export const NO_PICTURE: GpuPicture = { state: 'unknown', gpus: [], readAt: 0 }
+export const NO_SNAPSHOT: GpuSnapshot = { state: 'unknown', gpus: [], readAt: 0 }
 
 /**
- * What is known after an answer. A GPU that was there and is not any more is lost, and stays in the picture as such until it
+ * What is known after an answer. A GPU that was there and is not any more is lost, and stays in the snapshot as such until it
  * is back. So are all of them once the program that showed them is gone: nobody can tell what is free there, and a machine
  * that had GPUs is not one without bounds. A failed reading changes nothing: what was measured gets old.
  */
-export function learnGpus(before: GpuPicture, answer: GpuAnswer, now: number): GpuPicture {
+export function learnGpus(before: GpuSnapshot, answer: GpuAnswer, now: number): GpuSnapshot {
   switch (answer.kind) {
     case 'failed':
       return before
@@ -62,21 +62,21 @@ function lostOf(gpu: Gpu): Gpu {
 export function offerDevices(
   budgets: readonly DeviceBudget[],
   host: string,
-  whole: GpuPicture,
+  whole: GpuSnapshot,
   visible: string | undefined,
   now: number,
 ): DeviceReading[] {
   const hidden = visible !== undefined && /^\s*(?:-1|$)/.test(visible)
-  const picture = { ...whole, gpus: visibleGpus(whole.gpus, visible) }
+  const snapshot = { ...whole, gpus: visibleGpus(whole.gpus, visible) }
   return budgets.flatMap((budget) => {
-    if (!budget.auto) return declaredDevices(budget, host, picture, now)
+    if (!budget.auto) return declaredDevices(budget, host, snapshot, now)
     const cpu = unmeasured(budget.name, `${host}/cpu`, 'cpu', null)
     // Who may use none need not know whether there are any.
     if (hidden) return [{ ...cpu, ageMs: 0 }]
-    if (picture.state === 'none') return [cpu]
-    return picture.gpus.map((gpu) => ({
+    if (snapshot.state === 'none') return [cpu]
+    return snapshot.gpus.map((gpu) => ({
       ...unmeasured(budget.name, gpu.uuid, gpu.name, gpu.total),
-      ...measurement(gpu, picture, now),
+      ...measurement(gpu, snapshot, now),
     }))
   })
 }
@@ -84,13 +84,13 @@ export function offerDevices(
 function declaredDevices(
   { name: budget, declared }: DeviceBudget,
   host: string,
-  picture: GpuPicture,
+  snapshot: GpuSnapshot,
   now: number,
 ): DeviceReading[] {
   return Object.entries(declared).map(([name, total]) => {
-    const gpu = picture.gpus.find((each) => each.index !== null && each.index === gpuIndexOf(name))
+    const gpu = snapshot.gpus.find((each) => each.index !== null && each.index === gpuIndexOf(name))
     const device = unmeasured(budget, `${host}/${name}`, name, total)
-    return gpu === undefined ? device : { ...device, ...measurement(gpu, picture, now) }
+    return gpu === undefined ? device : { ...device, ...measurement(gpu, snapshot, now) }
   })
 }
 
@@ -100,11 +100,11 @@ function unmeasured(budget: string, key: string, name: string, total: number | n
 
 function measurement(
   gpu: Gpu,
-  picture: GpuPicture,
+  snapshot: GpuSnapshot,
   now: number,
 ): Pick<DeviceReading, 'used' | 'free' | 'ageMs' | 'lost'> {
   const { used, free, lost } = gpu
-  const ageMs = Math.max(0, Math.round(now - picture.readAt))
+  const ageMs = Math.max(0, Math.round(now - snapshot.readAt))
   return { used, free, ageMs, lost }
 }
 

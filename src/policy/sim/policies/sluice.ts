@@ -15,7 +15,7 @@ export function sluicePolicy(rules: Rules, ageingMs = Number.POSITIVE_INFINITY):
     decide(stage) {
       lookAgainMs = Number.POSITIVE_INFINITY
       for (const worker of new Set(stage.devices().map((device) => device.worker))) {
-        const decided = plan(pictureOf(stage, worker, rules, ageingMs))
+        const decided = plan(planInputOf(stage, worker, rules, ageingMs))
         const moves = movesOf(stage, worker, decided)
         lookAgainMs = Math.min(lookAgainMs, decided.lookAgainMs)
         if (moves.length > 0) return moves
@@ -29,7 +29,7 @@ export function sluicePolicy(rules: Rules, ageingMs = Number.POSITIVE_INFINITY):
 /** Breaks ties of jobs that came at the same time, by a nanosecond each. */
 const TIE_MS = 1e-6
 
-export function pictureOf(
+export function planInputOf(
   stage: Stage,
   worker: string,
   rules: Rules,
