@@ -179,7 +179,7 @@ describe('firing', () => {
 })
 
 describe('ticks that get no job', () => {
-  test('fires only the latest tick after an outage, and reports the older ones together', async () => {
+  test('fires the latest tick after an outage, and records the others together', async () => {
     await app.createSchedule('hourly', { task: 'report', cron: '0 * * * *' })
     await startAt('hourly', '2031-05-01T00:00:00Z')
     expect(await fire('2031-05-01T09:30:00Z')).toEqual({ fired: 1, skipped: 1 })

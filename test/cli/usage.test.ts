@@ -182,7 +182,7 @@ test('check warns of programs that a worker on this machine could not start', as
   expect(told.warnings.map(({ task }) => task)).toEqual(warnings.map(([task]) => task))
 })
 
-describe('reports an unreachable database within a moment', () => {
+describe('a database that cannot be used', () => {
   test('an address that is none is refused with what one looks like, and without the secrets in it', async () => {
     const { code, stderr } = await cli.run(['ps'], { environment: { DATABASE_URL: 'ann:secret@host' } })
     expect(code).toBe(2)
