@@ -3401,7 +3401,7 @@ begin
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
            -- One that was not started keeps the start of the attempt before.
-           case when e.ending <> 'unstarted' then greatest(r.started_at, v_now - make_interval(secs => e."ranMs" / 1000))
+           case when e.ending <> 'unstarted' then greatest(r.started_at, statement_timestamp() - make_interval(secs => e."ranMs" / 1000))
                 when r.attempt > 1 then (select max(a.started_at) from sluice.attempts a where a.job_id = r.id) end as started_at,
            e.ending, e.detail, e.error as said, coalesce(e."delayMs", 0) as delay_ms,
            case
@@ -3701,7 +3701,7 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select d.id, 'completed', nullif(p_results -> (d.ord - 1)::integer, 'null'), p_now, d.ready_at,
-           greatest(d.started_at, p_now - make_interval(secs => p_ran[d.ord] / 1000)), d.deadline_at, d.cancel_at,
+           greatest(d.started_at, statement_timestamp() - make_interval(secs => p_ran[d.ord] / 1000)), d.deadline_at, d.cancel_at,
            p_worker, d.class_id, d.attempt, d.failures, d.losses, d.parent_id is null
       from done d
   )
@@ -3735,7 +3735,9 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
-           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end,
+           -- From when the endings arrived: reading large results takes a while.
+           case when p_ran is null then c.started_at
+                else greatest(c.started_at, statement_timestamp() - make_interval(secs => p_ran[c.before + i] / 1000)) end,
            c.deadlines[i],
            case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
            coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null

@@ -29,7 +29,7 @@ begin
     select r.id, r.worker_id, r.ready_at, r.deadline_at, r.cancel_at, r.parent_id, r.idx, r.class_id, r.failures, r.losses, r.keyed, r.error,
            case when e.ending <> 'unstarted' then r.attempt else r.attempt - 1 end as attempt,
            -- One that was not started keeps the start of the attempt before.
-           case when e.ending <> 'unstarted' then greatest(r.started_at, v_now - make_interval(secs => e."ranMs" / 1000))
+           case when e.ending <> 'unstarted' then greatest(r.started_at, statement_timestamp() - make_interval(secs => e."ranMs" / 1000))
                 when r.attempt > 1 then (select max(a.started_at) from sluice.attempts a where a.job_id = r.id) end as started_at,
            e.ending, e.detail, e.error as said, coalesce(e."delayMs", 0) as delay_ms,
            case

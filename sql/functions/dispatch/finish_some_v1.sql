@@ -26,7 +26,7 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select d.id, 'completed', nullif(p_results -> (d.ord - 1)::integer, 'null'), p_now, d.ready_at,
-           greatest(d.started_at, p_now - make_interval(secs => p_ran[d.ord] / 1000)), d.deadline_at, d.cancel_at,
+           greatest(d.started_at, statement_timestamp() - make_interval(secs => p_ran[d.ord] / 1000)), d.deadline_at, d.cancel_at,
            p_worker, d.class_id, d.attempt, d.failures, d.losses, d.parent_id is null
       from done d
   )

@@ -24,7 +24,9 @@ begin
     insert into sluice.outcomes (id, state, result, finished_at, ready_at, started_at, deadline_at, cancel_at, worker_id, class_id, attempt,
                                  failures, losses, is_root)
     select c.ids[i], 'completed', nullif(p_results -> (c.before + i - 1), 'null'), p_now, c.ready_ats[i],
-           case when p_ran is null then c.started_at else greatest(c.started_at, p_now - make_interval(secs => p_ran[c.before + i] / 1000)) end,
+           -- From when the endings arrived: reading large results takes a while.
+           case when p_ran is null then c.started_at
+                else greatest(c.started_at, statement_timestamp() - make_interval(secs => p_ran[c.before + i] / 1000)) end,
            c.deadlines[i],
            case when c.cancels is not null then (c.cancels -> c.ids[i]::text ->> 'at')::timestamptz end, p_worker, c.class_id,
            coalesce(c.attempts[i], 1), coalesce(c.failures[i], 0), coalesce(c.losses[i], 0), c.parents[i] is null

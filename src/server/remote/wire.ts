@@ -120,18 +120,10 @@ export function toReadings({ devices }: DevicesBody): DeviceReading[] {
   )
 }
 
-export function toEnded({
-  id,
-  attempt,
-  ending,
-  result = 'null',
-  error = '',
-  delayMs = 0,
-  needed,
-  loading = false,
-  ranMs,
-  detail: given,
-}: EndedBody): EndedAttempt {
+/** @param receivedAt When the request began to arrive, by `performance.now()`. A body of many megabytes takes seconds on a busy machine. */
+export function toEnded(body: EndedBody, receivedAt: number): EndedAttempt {
+  const { id, attempt, ending, result = 'null', error = '', delayMs = 0, needed, loading = false } = body
+  const { ranMs, detail: given } = body
   const text = toStorableText(withoutSecrets(error), MAX_ERROR)
   const detail = readDetail(given)
   return {
@@ -139,7 +131,7 @@ export function toEnded({
     attempt,
     ending: toEnding({ kind: ending, result, error: text, delayMs, needed, loading }),
     ...(detail !== undefined && { detail }),
-    ...(ranMs !== undefined && { startedAt: performance.now() - ranMs }),
+    ...(ranMs !== undefined && { startedAt: receivedAt - ranMs }),
   }
 }
 

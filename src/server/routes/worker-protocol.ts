@@ -126,7 +126,8 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     async (request, reply) => {
       const { ended = [], running, free, freeProcesses = 0, waitMs = 0, resync = false, news } = request.body
       const { limits, prefetch } = request.body
-      const reported = ended.map(toEnded)
+      const receivedAt = performance.now() - reply.elapsedTime
+      const reported = ended.map((each) => toEnded(each, receivedAt))
       const told = {
         ...(news !== undefined && { news: toNews(news) }),
         ...(limits !== undefined && { limits: new Map(Object.entries(limits)) }),
