@@ -1,7 +1,4 @@
 import { type Static, Type } from 'typebox'
-import { writtenSchema } from '../model/fields/field.ts'
-import { SCHEDULE_FIELDS } from '../model/fields/schedule.ts'
-import { writtenProperties } from './fields.ts'
 import { Readable } from './jobs.ts'
 import {
   JobId,
@@ -25,17 +22,6 @@ const SkipReason = Type.Unsafe<'ceiling' | 'overlap' | 'disabled' | 'missed' | '
   description: 'Why there is no job',
 })
 const JobIdOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
-
-const FIELDS = { ...writtenProperties(SCHEDULE_FIELDS), input: Type.Optional(Json) }
-
-export const ScheduleCreateBody = Type.Object(
-  { name: Name, ...FIELDS, cron: Type.Unsafe<string>(writtenSchema(SCHEDULE_FIELDS.cron)) },
-  { additionalProperties: false, description: 'With exactly one of task and workflow' },
-)
-export type ScheduleCreateBody = Static<typeof ScheduleCreateBody>
-
-export const ScheduleChangeBody = Type.Object(FIELDS, { additionalProperties: false, minProperties: 1 })
-export type ScheduleChangeBody = Static<typeof ScheduleChangeBody>
 
 export const ScheduleParams = Type.Object(
   { name: { ...Name, examples: ['nightly'] } },

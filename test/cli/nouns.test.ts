@@ -63,7 +63,7 @@ describe.each(WAYS)('over %s', (way) => {
     async (noun, _, wrong, singular, errorCode) => {
       const { code, stdout, stderr } = await cli.run([noun, 'show', wrong])
       expect([code, stdout]).toEqual([1, ''])
-      expect(stderr).toContain(`there is no ${singular} "${wrong}"`)
+      expect(stderr).toContain(`${singular} "${wrong}" does not exist`)
       expect(stderr).toContain(`code:  ${errorCode}`)
       // On a database the engine itself names what is near; through a server it cannot.
       expect(stderr).toMatch(

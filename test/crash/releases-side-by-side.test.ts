@@ -48,7 +48,7 @@ beforeEach(async () => {
 })
 
 /**
- * The next release. Heartbeats and cycles carry the release and are other functions: heartbeat_v2, cycle_v2 and steady_v2. The types that the parts
+ * The next release. Heartbeats and cycles carry the release and are other functions: heartbeat_v2, cycle_v2 and steady_cycle_v2. The types that the parts
  * of a cycle hand on have one field more, so that these parts are other functions too. What workers of this release call stays: heartbeat_v1 with another body,
  * the others as they are. All other functions, triggers and views are created again too, most with another text.
  */
@@ -127,7 +127,7 @@ async function addCycle(release: Release): Promise<void> {
     await release.write(v2(path), sql)
   }
   const runCycle = await release.read('dist/store/run-cycle.js')
-  const calls = ['cycle', 'steady'].reduce(
+  const calls = ['cycle', 'steady_cycle'].reduce(
     (text, name) => replaced(text, `sluice.${name}_v1($1, `, `sluice.${name}_v2($1, ${VERSION + 1}, `),
     runCycle,
   )

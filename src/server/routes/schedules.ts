@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { IdempotencyHeaders } from '../../api/jobs.ts'
+import { ScheduleChangeBody, ScheduleCreateBody } from '../../api/schedule-changes.ts'
 import {
   FiredBody,
   type FiringBody,
@@ -8,8 +9,6 @@ import {
   NextTicksBody,
   NextTicksQuery,
   ScheduleBody,
-  ScheduleChangeBody,
-  ScheduleCreateBody,
   ScheduleList,
   ScheduleListQuery,
   ScheduleParams,
