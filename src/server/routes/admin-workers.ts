@@ -21,7 +21,7 @@ import { toLaneBody } from '../bodies/lane-body.ts'
 import { change } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/workers`: who runs what; what operators do to workers, and to jobs whoever's they are. */
+/** `/admin/workers`: the workers with their jobs, and the actions of operators on workers and on jobs of any owner. */
 export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
   const tags = ['workers']
   const manage = { access: 'workers:manage' } as const
@@ -31,7 +31,7 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'Who runs what in which slot; depth and oldest wait per lane and task; budgets',
+        summary: 'Workers and their running jobs; depth and oldest wait per lane and task; budgets',
         tags,
         response: { 200: StatusBody },
       },
@@ -71,9 +71,9 @@ export function adminWorkerRoutes(server: Server, parts: ServerParts): void {
     {
       config: manage,
       schema: {
-        summary: 'Cancel a job of any owner, with everything below it',
+        summary: 'Cancel a job of any owner, with all jobs below it',
         description:
-          'A running one is asked to stop: its status is running until it has. The reason, in the body or the query, is kept as its error.',
+          'A running job is asked to stop, and its status remains running until it has stopped. The reason, in the body or the query, becomes the error of the job.',
         tags,
         params: JobParams,
         querystring: OperatorCancelQuery,
@@ -133,17 +133,17 @@ interface WorkerRequest {
 const REQUESTS: readonly WorkerRequest[] = [
   {
     name: 'drain',
-    summary: 'Let the workers of a name take no more jobs',
+    summary: 'Drain the workers with a name, so that they take no more jobs',
     ask: (tx, worker, labels) => setDraining(tx, worker, true, labels),
   },
   {
     name: 'undrain',
-    summary: 'Let the workers of a name take jobs again',
+    summary: 'Undrain the workers with a name, so that they take jobs again',
     ask: (tx, worker, labels) => setDraining(tx, worker, false, labels),
   },
   {
     name: 'stop',
-    summary: 'Ask the workers of a name to end: what runs may finish, the rest is handed back',
+    summary: 'Shut down the workers with a name: running jobs may finish, other jobs are handed back',
     ask: askToStop,
   },
 ]
@@ -155,7 +155,7 @@ function readLabels(text = '{}'): Labels {
     const labels: unknown = JSON.parse(text)
     if (typeof labels === 'object' && labels !== null && !Array.isArray(labels)) return labels as Labels
   } catch {
-    // Said below.
+    // The error below covers invalid JSON too.
   }
   throw invalidArgument('labels', text, expected)
 }

@@ -5,7 +5,7 @@ import type { Admission } from '../../store/read-admission.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/admission`: how much may enter, and how far that is used. */
+/** `/admin/admission`: the admission limits and their use. */
 export function admissionRoutes(server: Server, parts: ServerParts): void {
   const { calls, gate } = parts.services
   const tags = ['admission']
@@ -14,7 +14,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
     '/admin/admission',
     {
       config: { access: 'workers:view' },
-      schema: { summary: 'How much may enter', tags, response: { 200: AdmissionBody } },
+      schema: { summary: 'The admission limits and their use', tags, response: { 200: AdmissionBody } },
     },
     async () => toBody(await getAdmission(calls)),
   )
@@ -24,9 +24,9 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Change how much may enter',
+        summary: 'Change the admission limits',
         description:
-          'Stays until it is reset, whatever files say. Holds for submissions that begin afterwards; nothing is stopped.',
+          'The change persists until it is reset, whatever files declare. It applies to later submissions and stops no job.',
         tags,
         body: AdmissionChangeBody,
         response: { 200: AdmissionBody },
@@ -43,7 +43,7 @@ export function admissionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Forget what operators changed: the limits are again as files and programs last said',
+        summary: 'Reset the admission limits to the values that files and code declare',
         tags,
         response: { 200: AdmissionBody },
       },

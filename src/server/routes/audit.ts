@@ -4,15 +4,15 @@ import type { AuditView } from '../../store/list-audit.ts'
 import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/audit`: who did what, and who was refused what. */
+/** `/audit`: the recorded actions and rejected requests, with their actors. */
 export function auditRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/audit',
     {
       config: { access: 'access:manage', share: LARGE_SHARE },
       schema: {
-        summary: 'Who did what, the newest first',
-        description: 'Kept as long as finished jobs are (`retention`).',
+        summary: 'The audit log, newest first',
+        description: 'Entries are kept as long as finished jobs (`retention`).',
         tags: ['access'],
         querystring: AuditQuery,
         response: { 200: AuditList },

@@ -12,7 +12,7 @@ import { toBudgetBody, toBudgetsBody } from '../bodies/budget-body.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/budgets`: what there is, what is held, loaded and waited for; an operator's change to one. */
+/** `/admin/budgets`: the budgets with their use and their waiting jobs, and an operator's changes to them. */
 export function budgetRoutes(server: Server, parts: ServerParts): void {
   const { calls } = parts.services
   const tags = ['budgets']
@@ -22,7 +22,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'Budgets with their devices and what comes next there, models, and what waits',
+        summary: 'Budgets with their devices and the next actions there, models, and waiting jobs',
         tags,
         response: { 200: BudgetsBody },
       },
@@ -46,7 +46,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Create a budget for the whole system',
         description:
-          'No file has to declare it. Budgets with devices are declared in files, because machines offer the devices.',
+          'The budget does not have to be declared in a file. Budgets with devices can only be declared in files, because machines offer the devices.',
         tags,
         body: BudgetCreateBody,
         response: { 201: BudgetBody },
@@ -67,7 +67,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Change a budget',
         description:
-          'Stays until it is reset, whatever files say. Less stops nothing that runs: new jobs wait until enough has been returned.',
+          'The change persists until it is reset, whatever files declare. A reduction stops no running job: new jobs wait until enough has been released.',
         tags,
         params: BudgetParams,
         body: BudgetChangeBody,
@@ -86,7 +86,7 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Forget what operators changed: the budget is again as files and programs last said',
+        summary: 'Reset a budget to the values that files and code declare',
         tags,
         params: BudgetParams,
         response: { 200: BudgetBody },
@@ -104,9 +104,9 @@ export function budgetRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Remove a budget that has left the file',
+        summary: 'Delete a budget that is no longer in the file',
         description:
-          'Refused while tasks use it that live workers run, that the last worker of a pool ran, or whose jobs have not ended. One that a file still names is there again when that is next applied.',
+          'Rejected while a task uses the budget and a live worker runs the task, the last worker of a pool ran it, or it has jobs that have not ended. A budget that a file still declares exists again when the file is next applied.',
         tags,
         params: BudgetParams,
         response: { 204: Type.Null() },

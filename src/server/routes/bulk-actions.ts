@@ -8,7 +8,7 @@ import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 import { onlyOf } from './job-list.ts'
 
-/** `/jobs/actions`: one action for all jobs that a filter finds. */
+/** `/jobs/actions`: one action on all jobs that match a filter. */
 export function bulkActionRoutes(server: Server, parts: ServerParts): void {
   const { db, calls } = parts.services
   server.post(
@@ -16,9 +16,9 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage', share: LARGE_SHARE },
       schema: {
-        summary: 'Cancel, retry or reprioritise the jobs that a filter finds',
+        summary: 'Cancel, retry or reprioritise all jobs that match a filter',
         description:
-          'With dryRun it only counts. A retry works by tree: jobs of one workflow run again together. Otherwise it works downwards from the newest, in batches that each stand by themselves, and answers after about 20 s with next when there is more to do.',
+          'With dryRun, the jobs are only counted. A retry works by tree: jobs of one workflow run again together. Jobs are processed from newest to oldest, in batches that are committed separately. After about 20 s the response returns with next if more jobs remain.',
         tags: ['jobs'],
         body: BulkActionBody,
         response: { 200: BulkActionAnswer },

@@ -4,10 +4,10 @@ import { SluiceError } from '../../errors.ts'
 import { DashboardFiles, type PageFile } from '../http/dashboard-files.ts'
 import type { Server } from '../parts.ts'
 
-/** Stands in the built page where each answer gets a nonce of its own. */
+/** The placeholder in the built page that each response replaces with its own nonce. */
 const NONCE_MARK = '__NONCE__'
 
-/** Names of assets have a hash of their content in them: what was loaded once never changes. */
+/** The name of an asset contains a hash of its content, so a cached copy never becomes stale. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
 /**
@@ -32,7 +32,7 @@ const NOT_BUILT = `<!doctype html><html lang="en"><title>Sluice</title>
 <p>The server runs. The dashboard is not built: <code>npm run build</code> makes it.</p>
 <p><a href="/docs">HTTP reference</a></p></html>`
 
-/** The page of the dashboard, whichever of its addresses was opened. */
+/** The page of the dashboard. It is the same for every address of the dashboard. */
 export class DashboardPage {
   readonly files = new DashboardFiles()
 
@@ -47,7 +47,7 @@ export class DashboardPage {
   }
 }
 
-/** `/` and the files of the dashboard. They are open to all: there is nothing in them that is not in the package. */
+/** `/` and the files of the dashboard. They need no key, because everything in them is also in the published package. */
 export function dashboardRoutes(server: Server, page: DashboardPage): void {
   const { files } = page
   const open = { config: { access: 'public' as const }, schema: { hide: true } }
@@ -60,7 +60,7 @@ export function dashboardRoutes(server: Server, page: DashboardPage): void {
   )
 }
 
-/** Somebody opened an address of the dashboard itself, `/jobs/42` for example. Programs ask for no HTML and get their 404. */
+/** Whether a browser opened an address of the dashboard, such as `/jobs/42`. Programs do not ask for HTML and get a 404. */
 export function isNavigation({ method, url, headers }: FastifyRequest): boolean {
   return (
     method === 'GET' &&
@@ -69,11 +69,11 @@ export function isNavigation({ method, url, headers }: FastifyRequest): boolean 
   )
 }
 
-/** @throws {SluiceError} `ROUTE_NOT_FOUND`: a page from before an update asks for what is no longer there. */
+/** @throws {SluiceError} `ROUTE_NOT_FOUND`: a page that was loaded before an update requests a file that no longer exists. */
 function sendFile(request: FastifyRequest, reply: FastifyReply, file: PageFile | undefined): FastifyReply {
   if (file === undefined) {
     reply.header('cache-control', 'no-store')
-    throw new SluiceError('ROUTE_NOT_FOUND', 'the dashboard has no such file: load the page again')
+    throw new SluiceError('ROUTE_NOT_FOUND', 'the dashboard has no such file: reload the page')
   }
   reply.type(file.type).header('vary', 'accept-encoding')
   if (file.gzip === undefined || !/\bgzip\b/.test(request.headers['accept-encoding'] ?? ''))

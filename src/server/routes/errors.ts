@@ -4,16 +4,16 @@ import { ownerSeen } from '../callers/visible-job.ts'
 import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/errors`: failures by what their errors have in common. */
+/** `/errors`: failures, grouped by similar errors. */
 export function errorRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/errors',
     {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
-        summary: 'Failures by what their errors have in common',
+        summary: 'Failures, grouped by similar errors',
         description:
-          'Your own jobs, or all jobs if you may read them. Children are counted where they are the cause. The fingerprint of a group is a filter of lists and of the action retry.',
+          'Your own jobs, or all jobs if you may read them. Children count where they are the cause. The fingerprint of a group is a filter for job lists and for the retry action.',
         tags: ['jobs'],
         querystring: ErrorGroupsQuery,
         response: { 200: ErrorGroupsBody },

@@ -7,7 +7,7 @@ import { toFleetBody, toPoolBody } from '../bodies/fleet-body.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/fleet`: pools of workers, what overflows, and what was decided about it; an operator's change to a pool. */
+/** `/admin/fleet`: pools of workers, overflow and past decisions, and an operator's changes to a pool. */
 export function fleetRoutes(server: Server, parts: ServerParts): void {
   const { calls } = parts.services
   const tags = ['fleet']
@@ -19,7 +19,7 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'Pools with what overflows; decisions to have more workers, and what became of them',
+        summary: 'Pools and their overflow; past decisions to request workers, with their outcomes',
         tags,
         querystring: FleetQuery,
         response: { 200: FleetBody },
@@ -35,7 +35,7 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Change a pool',
         description:
-          'Stays until it is reset, whatever files say. Nobody is started or stopped by it at once. Who starts workers, and how, is for the config.',
+          'The change persists until it is reset, whatever files declare. It does not start or stop workers immediately. How workers are started is set in the config only.',
         tags,
         params: PoolParams,
         body: PoolChangeBody,
@@ -54,7 +54,7 @@ export function fleetRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Forget what operators changed: the pool is again as files and programs last said',
+        summary: 'Reset a pool to the values that files and code declare',
         tags,
         params: PoolParams,
         response: { 200: PoolBody },

@@ -10,7 +10,7 @@ import type { Server, ServerParts } from '../parts.ts'
 
 const DEFAULT_BUCKETS = 100
 
-/** `/jobs/:id/graph`, `/strip` and `/children`: a tree as it is drawn, one level of any width at a time. */
+/** `/jobs/:id/graph`, `/strip` and `/children`: one level of a tree at a time, for drawing it. */
 export function graphRoutes(server: Server, { services }: ServerParts): void {
   const { calls } = services
   fanOutRoutes(server, services)
@@ -19,7 +19,7 @@ export function graphRoutes(server: Server, { services }: ServerParts): void {
     {
       config: { access: 'jobs:read' },
       schema: {
-        summary: 'The steps of a workflow or group, what each needs, and the jobs they have become',
+        summary: 'The steps of a workflow or group, with their dependencies and jobs',
         tags: ['jobs'],
         params: JobParams,
         response: { 200: GraphBody },
@@ -53,7 +53,7 @@ function fanOutRoutes(server: Server, { calls }: ServerParts['services']): void 
     {
       config,
       schema: {
-        summary: 'A fan-out of any size in a few numbers: how each stretch of its children stands',
+        summary: 'Status counts of a fan-out of any size, for each range of its children',
         tags,
         params: JobParams,
         querystring: StripQuery,
@@ -73,7 +73,7 @@ function fanOutRoutes(server: Server, { calls }: ServerParts['services']): void 
     {
       config,
       schema: {
-        summary: 'The children of a job from a place on',
+        summary: 'The children of a job, from an index on',
         tags,
         params: JobParams,
         querystring: ChildrenQuery,

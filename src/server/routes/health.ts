@@ -9,7 +9,7 @@ const Health = Type.Object({ status: Type.Literal('ok'), version: Type.String() 
 const Readiness = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
   checks: Type.Object({
-    database: Type.String({ description: '"ok", or what is wrong' }),
+    database: Type.String({ description: '"ok", or a description of the problem' }),
     schema: Type.String(),
     draining: Type.Boolean(),
   }),
@@ -17,16 +17,18 @@ const Readiness = Type.Object({
     Type.Object({
       rule: Type.String(),
       severity: Type.String(),
-      text: Type.Optional(Type.String({ description: 'For programs on this machine only: it names things' })),
+      text: Type.Optional(
+        Type.String({ description: 'Only for requests from this machine, because it contains names' }),
+      ),
     }),
-    { description: 'What needs attention, a few seconds old' },
+    { description: 'Problems that need attention, as of a few seconds ago' },
   ),
 })
 
 /**
- * `/healthz`: the process answers. `/readyz`: it can do its work. Both are open.
+ * `/healthz`: the process responds. `/readyz`: it can do its work. Neither needs a key.
  *
- * Only what keeps this server from its work makes it 503: a balancer would otherwise take away every server because a lane is paused.
+ * `/readyz` returns 503 only for problems of this server. Otherwise a load balancer would remove every server because a lane is paused.
  */
 export function healthRoutes(server: Server, parts: ServerParts): void {
   const probe = new ReadinessProbe(parts.connections.probe)
@@ -36,7 +38,7 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'public' },
       exposeHeadRoute: true,
-      schema: { summary: 'The process answers', tags: ['server'], response: { 200: Health } },
+      schema: { summary: 'Whether the process responds', tags: ['server'], response: { 200: Health } },
     },
     async () => ({ status: 'ok' as const, version: parts.version }),
   )
@@ -47,9 +49,9 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'public' },
       exposeHeadRoute: true,
       schema: {
-        summary: 'Database reachable, schema right, not stopping',
+        summary: 'Whether the server is ready',
         description:
-          '503 when the database is not reachable, a lock on its tables keeps the server from its work, its schema is not of this program, or this server is stopping. Other findings never change the status.',
+          '503 if the database is unreachable, a lock on its tables blocks the server, its schema does not match this version, or this server is stopping. Other findings never change the status.',
         tags: ['server'],
         response: { 200: Readiness, 503: Readiness },
       },
@@ -59,7 +61,7 @@ export function healthRoutes(server: Server, parts: ServerParts): void {
       const draining = parts.draining()
       const { database, schema, locks } = await probe.look()
       const ready = database === 'ok' && schema === 'ok' && !draining
-      // Without its schema there is nothing to read.
+      // The findings come from tables that a database without the schema does not have.
       const read = database === 'ok' && schema === 'ok' ? await probe.attention(askedAt) : undefined
       const local = isLocal(request)
       const found = [...lockedTables(locks), ...(read ?? [])]

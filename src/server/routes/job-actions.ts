@@ -29,7 +29,7 @@ import { isOwn, ownJob, visibleJob } from '../callers/visible-job.ts'
 import { carryOut, change } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** What the author of a job, or who approves it, may do with it. */
+/** The actions on a job that its owner and its approvers may perform. */
 export function jobActionRoutes(server: Server, parts: ServerParts): void {
   const tags = ['jobs']
 
@@ -38,9 +38,9 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:cancel' },
       schema: {
-        summary: 'Cancel a job, with all that is below it; delete it when it has ended',
+        summary: 'Cancel a job and all jobs below it; delete it if it has ended',
         description:
-          '200 when it has ended or is deleted, 202 while it is being stopped. With only=cancel one that has ended is refused, with only=delete one that has not.',
+          '200 if the job has ended or is deleted, 202 while it is being cancelled. only=cancel rejects a job that has ended; only=delete rejects one that has not.',
         tags,
         params: JobParams,
         headers: IdempotencyHeaders,
@@ -61,7 +61,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:approve' },
       schema: {
-        summary: 'Let a job run that awaits approval; not one of your own',
+        summary: 'Approve a job that awaits approval; you cannot approve your own',
         tags,
         params: JobParams,
         headers: IdempotencyHeaders,
@@ -85,7 +85,7 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:approve' },
       schema: {
-        summary: 'Cancel a job that awaits approval; not one of your own',
+        summary: 'Reject a job that awaits approval, which cancels it; you cannot reject your own',
         tags,
         params: JobParams,
         headers: IdempotencyHeaders,
@@ -109,7 +109,8 @@ export function jobActionRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit' },
       schema: {
-        summary: 'Run a job again that has ended; of a tree what failed, or a step and what follows',
+        summary:
+          'Run a finished job again, or the failed jobs or a step of a workflow and all that depends on them',
         tags,
         params: JobParams,
         headers: IdempotencyHeaders,
@@ -173,7 +174,7 @@ function toBody(retried: Retried): RetriedBody {
   return { ...retried, refused: [...retried.refused] }
 }
 
-/** With an `Idempotency-Key` a repeat of a cancel does not delete what the first one cancelled. */
+/** With an `Idempotency-Key`, a repeated cancel does not delete the job that the first request cancelled. */
 async function cancelOrDelete(
   parts: ServerParts,
   request: FastifyRequest,
@@ -191,7 +192,7 @@ async function cancelOrDelete(
       const { state, status } = await ownJob(tx, request, id)
       const author = { actor: caller.name, keyId: caller.keyId, requestId, reason: why }
       const entry = { ...author, target, before: { status } }
-      // The other of the two then refuses with the state the job is in.
+      // If `only` does not fit the state, the call below throws an error that names the state.
       if (only === undefined ? isFinal(state) : only === 'delete') {
         await jobControl.remove(tx, id)
         await audit(tx, { ...entry, action: 'job.delete' })
@@ -204,7 +205,7 @@ async function cancelOrDelete(
   )
 }
 
-/** The job, if the caller may decide about it: nobody approves what runs with an input of their own, except whoever runs the platform. */
+/** The job, if the caller may approve or reject it. Only platform admins may do so for a job whose input they chose themselves. */
 async function judgedJob(
   tx: Queryable,
   request: FastifyRequest,

@@ -9,14 +9,14 @@ import type { Server, ServerParts } from '../parts.ts'
 
 const DEFAULT_PAGE = 50
 
-/** `/jobs`: lists of jobs, by what they have in common. */
+/** `/jobs`: lists of jobs, by a filter. */
 export function jobListRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/jobs',
     {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
-        summary: 'Jobs, the newest first',
+        summary: 'Jobs, newest first',
         description: 'Your own jobs, or all jobs if you may read them.',
         tags: ['jobs'],
         querystring: ListQuery,
@@ -43,7 +43,7 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
   )
 }
 
-/** What somebody who sees only one owner's jobs gets to see of a search; `undefined` when that is nothing. */
+/** Restricts a search to the jobs of the owner that the caller may see; `undefined` if none can match. */
 export function onlyOf(criteria: JobCriteria, owner: string | undefined): JobCriteria | undefined {
   if (owner === undefined) return criteria
   const { submittedBy = owner } = criteria

@@ -9,7 +9,7 @@ import type { Server, ServerParts } from '../parts.ts'
 import { beginStream, rightOf } from '../stream/begin-stream.ts'
 import { OpenStreams, STREAM_LIMITS, type StreamLimits } from '../stream/open-streams.ts'
 
-/** `/jobs/:id/stream`: what happens to a job, as it happens. */
+/** `/jobs/:id/stream`: the events of a job as they happen. */
 export function jobStreamRoutes(
   server: Server,
   parts: ServerParts,
@@ -27,7 +27,7 @@ export function jobStreamRoutes(
       schema: {
         summary: 'States, progress and log lines of a job or a tree, as server-sent events',
         description:
-          'Events: state, progress, log, and end with the final status, after which the stream is closed. A client that comes back with Last-Event-ID goes on without a gap or a repeat, at any server; after end it gets 204.',
+          'Events: state, progress and log, then end with the final status, after which the server closes the stream. A client that reconnects with Last-Event-ID, to any server, resumes without gaps or repeats; after end it gets 204.',
         tags: ['jobs'],
         params: JobParams,
         querystring: StreamQuery,

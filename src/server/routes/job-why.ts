@@ -6,16 +6,16 @@ import { ownerSeen, visibleJob } from '../callers/visible-job.ts'
 import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/jobs/:id/why`: what a job waits for, who holds it, and for how long yet. */
+/** `/jobs/:id/why`: what a job waits for, what holds it, and the estimated wait. */
 export function jobWhyRoutes(server: Server, { services }: ServerParts): void {
   server.get(
     '/jobs/:id/why',
     {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
-        summary: 'What a job waits for',
+        summary: 'Why a job is waiting',
         description:
-          'Which limit holds it, who holds that, its place in line and an estimate, where there is one.',
+          'The limit that blocks the job, what holds it, the position in the queue, and an estimate of the wait if there is one.',
         tags: ['jobs'],
         params: JobParams,
         response: { 200: WhyBody },

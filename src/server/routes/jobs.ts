@@ -21,7 +21,7 @@ import { graphRoutes } from './graph.ts'
 
 const DEFAULT_LINES = 1000
 
-/** `/jobs/:id` and what can be read about it. Reading starts nothing and is never refused for lack of room. */
+/** `/jobs/:id` and its details. Reads start nothing, and admission limits do not apply to them. */
 export function jobRoutes(server: Server, parts: ServerParts): void {
   const { app, services } = parts
   const { calls } = services
@@ -33,7 +33,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     '/jobs/:id',
     {
       config: { ...config, share: RESULT_SHARE },
-      schema: { summary: 'Everything about a job', tags, params: JobParams, response: { 200: JobBody } },
+      schema: { summary: 'A job with all details', tags, params: JobParams, response: { 200: JobBody } },
     },
     async (request) => toJobBody(await visibleJob(calls, request, request.params.id)),
   )
@@ -43,7 +43,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     {
       config: { ...config, share: LARGE_SHARE },
       schema: {
-        summary: 'A job with what is below it; wide fan-outs are folded',
+        summary: 'A job with all jobs below it; wide fan-outs are collapsed',
         tags,
         params: JobParams,
         querystring: TreeQuery,
@@ -62,7 +62,8 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     {
       config: { ...config, share: LARGE_SHARE },
       schema: {
-        summary: 'From a failure back to the root, with where inputs differ from good ones',
+        summary:
+          'The path from a failure to the root, with the differences between its inputs and those of successful jobs',
         tags,
         params: JobParams,
         response: { 200: TraceBody },
@@ -89,7 +90,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     {
       config: { ...config, share: LARGE_SHARE },
       schema: {
-        summary: 'The life of a job in the order in which it happened: states, attempts, workers',
+        summary: 'The history of a job in chronological order: states, attempts, workers',
         tags,
         params: JobParams,
         response: { 200: TimelineBody },
@@ -107,7 +108,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     '/jobs/:id/attempts',
     {
       config: { ...config, share: RESULT_SHARE },
-      schema: { summary: 'Every start of a job', tags, params: JobParams, response: { 200: AttemptsBody } },
+      schema: { summary: 'The attempts of a job', tags, params: JobParams, response: { 200: AttemptsBody } },
     },
     async (request) => {
       const { id } = request.params
@@ -128,7 +129,7 @@ export function jobRoutes(server: Server, parts: ServerParts): void {
     {
       config: { ...config, share: RESULT_SHARE },
       schema: {
-        summary: 'The log of a job, oldest line first',
+        summary: 'The log lines of a job, oldest first',
         tags,
         params: JobParams,
         querystring: LogsQuery,

@@ -19,7 +19,7 @@ import { authorOf } from '../callers/author.ts'
 import { carryOut } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/keys`: who may come in. */
+/** `/keys`: the API keys. */
 export function keyRoutes(server: Server, parts: ServerParts): void {
   const { calls } = parts.services
   const config = { access: 'access:manage' } as const
@@ -29,7 +29,7 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'All keys, revoked and expired ones included',
+        summary: 'All keys, including revoked and expired ones',
         tags: ['access'],
         querystring: KeyListQuery,
         response: { 200: KeyList },
@@ -56,9 +56,9 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'Make a key; the answer is the only time it is shown',
+        summary: 'Create a key; only this response contains the key itself',
         description:
-          'Its role may have no permission that your own key does not have. A name that is in use needs `jobs:read:all`, or `takeover`.',
+          'Its role may not have a permission that your own key lacks. A name that is in use requires `jobs:read:all`, or `takeover`.',
         tags: ['access'],
         body: NewKeyBody,
         response: { 201: NewKeyAnswer },
@@ -81,9 +81,9 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'Change what the workers of a key may run, at once and on every server',
+        summary: 'Change what the workers of a key may run, immediately and on every server',
         description:
-          'What is left out stays. A worker that runs more than the key allows is refused from then on.',
+          'Omitted fields keep their values. A worker that runs more than the key allows is rejected from then on.',
         tags: ['access'],
         params: KeyParams,
         body: KeyChangeBody,
@@ -103,7 +103,7 @@ export function keyRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'Revoke a key, at once and on every server',
+        summary: 'Revoke a key, immediately and on every server',
         tags: ['access'],
         params: KeyParams,
         querystring: RevokeQuery,

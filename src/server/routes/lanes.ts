@@ -25,7 +25,7 @@ import { toLaneBody, toOverridesBody } from '../bodies/lane-body.ts'
 import { changeAsOperator } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/workers/lanes`: what the lanes are and what they hold; an operator's change to one. */
+/** `/admin/workers/lanes`: the lanes with their use, and an operator's changes to them. */
 export function laneRoutes(server: Server, parts: ServerParts): void {
   const { calls } = parts.services
 
@@ -55,7 +55,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'What operators changed of a lane, and why',
+        summary: 'Changes that operators made to a lane, with their reasons',
         tags: ['lanes'],
         params: LaneParams,
         querystring: LaneChangesQuery,
@@ -74,7 +74,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
       config: { access: 'workers:manage' },
       schema: {
         summary: 'Create a lane',
-        description: 'No file has to declare it. One that was deleted is there again.',
+        description: 'The lane does not have to be declared in a file. A deleted lane is restored.',
         tags: ['lanes'],
         body: LaneCreateBody,
         response: { 201: LaneBody },
@@ -92,9 +92,9 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Delete a lane; one in use says where its tasks and jobs go',
+        summary: 'Delete a lane; if it is in use, name the lane that takes its tasks and jobs',
         description:
-          'Jobs that have not started follow within seconds, running ones end where they run. Stays deleted until it is reset, whatever files say.',
+          'Jobs that have not started move within seconds; running jobs finish in the lane. It stays deleted until it is reset, whatever files declare.',
         tags: ['lanes'],
         params: LaneParams,
         querystring: LaneDeleteQuery,
@@ -113,9 +113,9 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Move a task to another lane; null: back to where files and code say',
+        summary: 'Move a task to another lane; null moves it back to the one that files and code declare',
         description:
-          'Jobs that have not started follow within seconds, unless their submission named a lane; running ones end where they run. Stays until it is reset, whatever files and code say.',
+          'Jobs that have not started move within seconds, unless their submission named a lane; running jobs finish in the old lane. The change persists until it is reset, whatever files and code declare.',
         tags: ['lanes'],
         params: TaskParams,
         body: TaskLaneBody,
@@ -133,9 +133,9 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Forget a task or a workflow until a program makes it known again',
+        summary: 'Delete a task or workflow until a program registers it again',
         description:
-          'Its jobs still run. A name can then become the other of the two. A task that needs approval is kept: 409.',
+          'Its jobs still run. Afterwards the name of a task can become that of a workflow, and vice versa. Returns 409 for a task that needs approval.',
         tags: ['lanes'],
         params: TaskParams,
         response: { 204: Type.Null() },
@@ -152,9 +152,9 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Change a lane; enabled: false drains it',
+        summary: 'Change a lane; enabled: false pauses it',
         description:
-          "Stays until it is reset, whatever files say. Takes effect with every worker's next cycle.",
+          'The change persists until it is reset, whatever files declare. Each worker applies it with its next cycle.',
         tags: ['lanes'],
         params: LaneParams,
         body: LaneChangeBody,
@@ -172,7 +172,7 @@ export function laneRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'workers:manage' },
       schema: {
-        summary: 'Forget what operators changed: the lane is again as files and programs last said',
+        summary: 'Reset a lane to the values that files and code declare',
         tags: ['lanes'],
         params: LaneParams,
         response: { 200: LaneBody },

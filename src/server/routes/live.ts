@@ -24,7 +24,7 @@ import { onlyOf } from './job-list.ts'
 
 const DEFAULT_PAGE = 50
 
-/** `/live`: how the system stands, as it changes; and `/admin/series`: how it stood. */
+/** `/live`: the state of the system as it changes; `/admin/series`: its recent history. */
 export function liveRoutes(
   server: Server,
   parts: ServerParts,
@@ -40,9 +40,9 @@ export function liveRoutes(
     {
       config: { access: ['workers:view', 'jobs:read'], share: 0 },
       schema: {
-        summary: 'How the system stands, and the first page of a list, as server-sent events',
+        summary: 'System status and the first page of a job list, as server-sent events',
         description:
-          'Events: now, at most four a second and at least every 5 s, for callers with workers:view; jobs, with jobs=true, when the page has changed, at most once a second. Each tells the whole of it. Last-Event-ID spares what is known already, at any server.',
+          'Events: now, at most four times a second and at least every 5 s, for callers with workers:view; with jobs=true also jobs, at most once a second, when the page has changed. Every event contains the complete data. With Last-Event-ID, any server skips events with data that the client already has.',
         tags: ['live'],
         querystring: LiveQuery,
         headers: StreamHeaders,
@@ -53,7 +53,8 @@ export function liveRoutes(
       const { now = request.caller.may('workers:view'), jobs = false, lastEventId } = request.query
       if (now && !request.caller.may('workers:view')) throw forbidden(request.caller, ['workers:view'])
       if (jobs && !request.caller.may('jobs:read')) throw forbidden(request.caller, ['jobs:read'])
-      if (!now && !jobs) throw invalidArgument('jobs', jobs, 'true: there is nothing else to tell you')
+      if (!now && !jobs)
+        throw invalidArgument('jobs', jobs, 'true, because the stream would have no events otherwise')
       const list = jobs ? listOf(request, request.query) : undefined
       const all = request.caller.may('jobs:read:all')
       const right = rightOf(parts.connections.keys, request, [
@@ -73,8 +74,8 @@ export function liveRoutes(
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'The whole system at one time',
-        description: 'The same as one `now` event of /live.',
+        summary: 'A snapshot of the whole system',
+        description: 'The same data as a `now` event of /live.',
         tags: ['live'],
         response: { 200: NowBody },
       },
@@ -87,9 +88,9 @@ export function liveRoutes(
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'How the system stood in the last minutes',
+        summary: 'System status over the last minutes',
         description:
-          'A point every 10 s while something ran or waited, kept for two hours; and how many jobs failed in each minute.',
+          'One point every 10 s while jobs ran or waited, kept for two hours; and the number of jobs that failed in each minute.',
         tags: ['live'],
         querystring: SeriesQuery,
         response: { 200: SeriesBody },
@@ -110,7 +111,7 @@ export function liveRoutes(
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'What was on each device in the last minutes: models, jobs, memory',
+        summary: 'Models, jobs and memory use of each device over the last minutes',
         tags: ['live'],
         querystring: DeviceHistoryQuery,
         response: { 200: DeviceHistoryBody },
@@ -132,7 +133,7 @@ export function liveRoutes(
   return streams
 }
 
-/** What the caller asked to see; nothing of others for those who see only their own. */
+/** The requested list, restricted to their own jobs for callers who may read only those. */
 function listOf(request: FastifyRequest, query: LiveQuery): LiveList {
   const { now: _, jobs: __, lastEventId: ___, limit = DEFAULT_PAGE, status, order, ...fields } = query
   const criteria: JobCriteria = {
@@ -141,7 +142,7 @@ function listOf(request: FastifyRequest, query: LiveQuery): LiveList {
   }
   const owner = ownerSeen(request)
   const own = onlyOf(criteria, owner)
-  // Somebody else's jobs: a list that stays empty.
+  // The caller asked for somebody else's jobs, so the list must stay empty.
   const shown = own ?? { submittedBy: owner!, submittedTo: '1970-01-01T00:00:00Z' }
   toSearch(shown)
   if (order === 'line' && criteria.waits !== 'turn')

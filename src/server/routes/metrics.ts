@@ -1,10 +1,10 @@
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Server } from '../parts.ts'
 
-/** `/metrics`, for Prometheus: from this machine, or with `workers:view`. Every answer of the server is counted. */
+/** `/metrics`, for Prometheus: open to this machine, otherwise with `workers:view`. Every response of the server is counted. */
 export function metricsRoutes(server: Server, metrics: Metrics): void {
   server.addHook('onResponse', async (request, reply) => {
-    // By the route's pattern: an address has ids in it, and strangers could make up any number of them.
+    // Labelled with the pattern of the route: addresses contain ids, and clients could invent any number of them.
     const route = request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown')
     metrics.observe(request.method, route, reply.statusCode, reply.elapsedTime / 1000)
   })
@@ -12,7 +12,7 @@ export function metricsRoutes(server: Server, metrics: Metrics): void {
     '/metrics',
     {
       config: { access: 'metrics' },
-      schema: { summary: 'Metrics in the text format of Prometheus', tags: ['server'] },
+      schema: { summary: 'Metrics in the Prometheus text format', tags: ['server'] },
     },
     async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()),
   )

@@ -2,14 +2,14 @@ import { RecoveryBody, RecoveryQuery } from '../../api/recovery.ts'
 import { readRecoveries } from '../../engine/views/recoveries.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/admin/recovery`: what the engine had to put right. */
+/** `/admin/recovery`: the recoveries and repairs of the engine. */
 export function recoveryRoutes(server: Server, parts: ServerParts): void {
   server.get(
     '/admin/recovery',
     {
       config: { access: 'workers:view' },
       schema: {
-        summary: 'Jobs taken over, late writes refused, what the reconciler put right',
+        summary: 'Recovered jobs, rejected late writes, and repairs by the reconciler',
         tags: ['live'],
         querystring: RecoveryQuery,
         response: { 200: RecoveryBody },

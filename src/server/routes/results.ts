@@ -7,7 +7,7 @@ import { RESULT_SHARE } from '../limits/caller-shares.ts'
 import { recordingRefusals } from '../limits/refusals.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/results/:name/:key`: a result that is there, or the one job that works on it. */
+/** `/results/:name/:key`: a stored result, or the one active job that computes it. */
 export function resultRoutes(server: Server, parts: ServerParts): void {
   const { services } = parts
   const tags = ['results']
@@ -18,9 +18,9 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit', share: RESULT_SHARE },
       schema: {
-        summary: 'See to it that there is a result of a task or workflow for this input',
+        summary: 'Get the result of a task or workflow for an input, and submit a job if there is none',
         description:
-          '200 with the kept result of an equal input; else 202 with the one active job, a new one if there is none. 409 while a job with another input is active. 429 only when a new job would be needed. Repeat it until it is 200.',
+          '200 with the stored result of an equal input; otherwise 202 with the active job, or with a new one. 409 while a job with a different input is active. 429 only if a new job would be needed. Repeat the request until it returns 200.',
         tags,
         params: ResultParams,
         body: EnsureBody,
@@ -55,8 +55,8 @@ export function resultRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:read', share: RESULT_SHARE },
       schema: {
-        summary: 'Look for a result; starts nothing',
-        description: '200 with the newest result, 202 while a job is active, 404 when there is neither.',
+        summary: 'Get a result, without submitting a job',
+        description: '200 with the newest result, 202 while a job is active, 404 if there is neither.',
         tags,
         params: ResultParams,
         response,

@@ -6,7 +6,7 @@ import { authorOf } from '../callers/author.ts'
 import { carryOut } from '../change.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** `/roles`: what keys may do. */
+/** `/roles`: the roles, which define what keys may do. */
 export function roleRoutes(server: Server, parts: ServerParts): void {
   const { calls } = parts.services
   const config = { access: 'access:manage' } as const
@@ -31,7 +31,7 @@ export function roleRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'Make a role of permissions that your own key has',
+        summary: 'Create a role; it may only have permissions that your own key has',
         tags: ['access'],
         body: NewRoleBody,
         response: { 201: RoleBody },
@@ -51,7 +51,7 @@ export function roleRoutes(server: Server, parts: ServerParts): void {
     {
       config,
       schema: {
-        summary: 'Change what a role allows, for all keys that have it',
+        summary: 'Change the permissions of a role, for all keys that have it',
         tags: ['access'],
         params: RoleParams,
         body: RoleChangeBody,

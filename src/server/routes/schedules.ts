@@ -43,8 +43,8 @@ const READ = ['jobs:submit', 'jobs:read:all'] as const
 const TAGS = ['schedules']
 
 /**
- * `/schedules`. A schedule belongs to whoever created it, and so do its jobs: others see it with `jobs:read:all` and
- * change it with `workers:manage`. To everybody else it does not exist.
+ * `/schedules`. A schedule and its jobs belong to the caller who created it. Others need `jobs:read:all` to see it and `workers:manage` to
+ * change it. For everybody else the server responds as if it did not exist.
  */
 export function scheduleRoutes(server: Server, parts: ServerParts): void {
   readingRoutes(server, parts)
@@ -57,7 +57,7 @@ function readingRoutes(server: Server, { services }: ServerParts): void {
     {
       config: { access: READ },
       schema: {
-        summary: 'All schedules that the caller may see',
+        summary: 'All schedules that you may see',
         tags: TAGS,
         querystring: ScheduleListQuery,
         response: { 200: ScheduleList },
@@ -78,7 +78,7 @@ function readingRoutes(server: Server, { services }: ServerParts): void {
     {
       config: { access: READ },
       schema: {
-        summary: 'When a schedule fires next',
+        summary: 'The next ticks of a schedule',
         tags: TAGS,
         params: ScheduleParams,
         querystring: NextTicksQuery,
@@ -111,7 +111,7 @@ function readingRoutes(server: Server, { services }: ServerParts): void {
     {
       config: { access: READ },
       schema: {
-        summary: "What became of a schedule's ticks, newest first",
+        summary: 'The past ticks of a schedule with their outcomes, newest first',
         tags: TAGS,
         params: ScheduleParams,
         querystring: FiringQuery,
@@ -160,8 +160,8 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit' },
       schema: {
-        summary: 'Change a schedule; enabled: false lets its ticks go by',
-        description: 'Stays until it is reset, whatever files say.',
+        summary: 'Change a schedule; enabled: false disables it',
+        description: 'The change persists until it is reset, whatever files declare.',
         tags: TAGS,
         params: ScheduleParams,
         body: ScheduleChangeBody,
@@ -175,7 +175,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
         checkPriorityOf(request.caller, SCHEDULE_FIELDS.priority.read(request.body.priority))
         const after = await changeSchedule(tx, name, request.body, request.caller.name)
         const { task, workflow, input, lane } = request.body
-        // What somebody else gave a high priority is not theirs to make something else of.
+        // Without the permission for high priorities, a caller must not repurpose a schedule that has one.
         if ([task, workflow, input].some((each) => each !== undefined))
           checkPriorityOf(request.caller, after.priority)
         if (task !== undefined || lane !== undefined)
@@ -191,7 +191,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit' },
       schema: {
-        summary: 'Forget what operators set: the schedule is again as files and programs last said',
+        summary: 'Reset a schedule to the values that files and code declare',
         tags: TAGS,
         params: ScheduleParams,
         response: { 200: ScheduleBody },
@@ -212,9 +212,9 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit' },
       schema: {
-        summary: 'Remove a schedule; jobs it has submitted stay',
+        summary: 'Delete a schedule; the jobs that it submitted remain',
         description:
-          'One that a config file names comes back when that file is next applied: disable it instead.',
+          'A schedule that a config file declares exists again when the file is next applied: disable it instead.',
         tags: TAGS,
         params: ScheduleParams,
         response: { 204: Type.Null() },
@@ -236,7 +236,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:submit' },
       schema: {
-        summary: 'Submit its job now, disabled or not; its ticks come as before',
+        summary: 'Submit the job of a schedule now, even if it is disabled; its ticks do not change',
         tags: TAGS,
         params: ScheduleParams,
         headers: IdempotencyHeaders,
@@ -245,7 +245,7 @@ function changingRoutes(server: Server, parts: ServerParts): void {
     },
     async (request, reply) => {
       const { name } = request.params
-      // A repeat after a lost answer must not submit a second job.
+      // A request repeated after a lost response must not submit a second job.
       const fired = await change(parts, request, { ...about('fire', name), once: true }, async (tx) => {
         const { task, lane } = await changeable(tx, request.caller, name)
         await checkLaneOf(tx, request.caller, task, lane)
@@ -275,7 +275,7 @@ function seesAll(caller: Caller): boolean {
 }
 
 /**
- * One answer for what is not there and for what the caller may not see; names of others are not suggested either.
+ * The same error for a schedule that does not exist and for one that the caller may not see. Suggestions contain only visible names.
  *
  * @throws {SluiceError} `SCHEDULE_NOT_FOUND`
  */
@@ -289,7 +289,7 @@ async function visible(db: Queryable, caller: Caller, name: string): Promise<Sch
   })
 }
 
-/** @throws {SluiceError} `FORBIDDEN` for somebody else's that the caller may only see. */
+/** @throws {SluiceError} `FORBIDDEN` for a schedule of another owner that the caller may see but not change. */
 async function changeable(db: Queryable, caller: Caller, name: string): Promise<ScheduleView> {
   const schedule = await visible(db, caller, name)
   if (schedule.owner === caller.name || caller.may('workers:manage')) return schedule

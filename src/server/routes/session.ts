@@ -20,7 +20,7 @@ import type { Server, ServerParts } from '../parts.ts'
 export function sessionRoutes(server: Server, parts: ServerParts, identification: Identification): void {
   const { db } = parts.services
 
-  /** The key is looked up like any other; only then does a transaction take a connection. */
+  /** The key is looked up before the transaction begins, so a wrong key opens no transaction. */
   async function open(
     request: FastifyRequest,
     { key, token }: { key?: string; token?: string },
@@ -35,12 +35,12 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     '/session',
     {
       config: { access: 'sign-in' },
-      // The one body that is read of whoever sends it; a key has 47 characters.
+      // Anyone may send this body without a key, so it is kept small; a key has 47 characters.
       bodyLimit: 4096,
       schema: {
-        summary: 'Sign in with a key, or with a token that is good for one session',
+        summary: 'Sign in with a key or a one-time token',
         description:
-          'Sets an http-only cookie. With it, whatever changes something needs the header x-sluice-csrf.',
+          'Sets an HTTP-only cookie. With this cookie, every request that makes a change needs the header x-sluice-csrf.',
         tags: ['access'],
         body: SignInBody,
         response: { 201: SessionBody },
@@ -66,7 +66,7 @@ export function sessionRoutes(server: Server, parts: ServerParts, identification
     {
       config: { access: 'caller' },
       schema: {
-        summary: 'Who you are and what you may do',
+        summary: 'Your name, role and permissions',
         tags: ['access'],
         response: { 200: SessionBody },
       },

@@ -25,7 +25,7 @@ import { LARGE_SHARE } from '../limits/caller-shares.ts'
 import { recordingRefusals } from '../limits/refusals.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** What the audit says of submissions, done and refused. */
+/** The audit entries of accepted and rejected submissions. */
 const SUBMIT = 'job.submit'
 
 /** `POST /jobs` and `POST /jobs/bulk`. */
@@ -43,7 +43,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
       schema: {
         summary: 'Submit a job or a workflow',
         description:
-          '202 with its address in Location when it was stored; 200 when an active job had the key. 429 with Retry-After at the ceiling. With an Idempotency-Key a repeat is safe for 24 h.',
+          '202 with the address of the new job in Location; 200 if an active job already has the key. 429 with Retry-After at an admission limit. With an Idempotency-Key, the request can safely be repeated for 24 h.',
         tags,
         headers: IdempotencyHeaders,
         body: SubmitBody,
@@ -86,7 +86,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
     {
       config: { ...config, share: LARGE_SHARE },
       schema: {
-        summary: 'Submit many: all or none, in one transaction',
+        summary: 'Submit many jobs in one transaction: all or none',
         tags,
         headers: IdempotencyHeaders,
         body: BulkBody,
@@ -109,7 +109,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
           })
           throw await withIndex(services.calls, entries, error)
         })
-      // A repeat gets its answer also where a new submission would be refused.
+      // A repeated request gets its stored response even where a new submission would be rejected.
       const jobs = await recordingRefusals(parts, request, { action: SUBMIT }, () =>
         idempotencyKey(request) === undefined
           ? gate.pass(submissions, () => submitAll(() => services.submitter.submitMany(submissions)))
@@ -120,7 +120,7 @@ export function submitRoutes(server: Server, parts: ServerParts): void {
   )
 }
 
-/** Of many entries each task and lane is looked up once. @throws {SluiceError} `LANE_FIXED`, `LANE_PAUSED` naming the entry. */
+/** Looks up each task and lane once, even with many entries. @throws {SluiceError} `LANE_FIXED`, `LANE_PAUSED` naming the entry. */
 async function checkLanes(
   { calls }: Services,
   request: FastifyRequest,
@@ -145,7 +145,7 @@ function atEntry(error: unknown, index: number): unknown {
   })
 }
 
-/** Says of jobs that were attached to which of them the caller will not find. */
+/** Marks the attached jobs that the caller may not see. */
 async function withReadable(
   { calls }: Services,
   request: FastifyRequest,
@@ -156,7 +156,7 @@ async function withReadable(
   return jobs.map((job) => (hidden.has(job.id) ? { ...job, readable: false } : job))
 }
 
-/** @param index Of many: which of them it is, for messages and details. */
+/** @param index The position in a bulk request, for messages and details. */
 async function toSubmission(
   services: Services,
   kinds: NameKinds,
@@ -194,7 +194,7 @@ function toOptions({
   return runAt === undefined ? rest : { ...rest, runAt: toMoment(runAt) }
 }
 
-/** A date that does not exist is passed on as a duration, whose message says what would be right. */
+/** A date that does not exist is passed on as a duration, because the error for durations explains the valid forms. */
 function toMoment(text: string | number): Date | string | number {
   if (typeof text === 'number' || !/^\d{4}-\d\d-\d\dT/.test(text)) return text
   const date = new Date(text)

@@ -13,7 +13,7 @@ export function waterfallRoutes(server: Server, { services: { calls } }: ServerP
     {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
-        summary: 'A tree as bars over time, with what the whole waited for',
+        summary: 'A tree as bars over time, with its critical path',
         tags: ['jobs'],
         params: JobParams,
         response: { 200: WaterfallBody },

@@ -55,7 +55,7 @@ import { toPrefetch } from '../remote/prefetch.ts'
 import { RemoteWorkers } from '../remote/remote-workers.ts'
 import { recordOf, toAnswer, toEnded, toNews, toReadings } from '../remote/wire.ts'
 
-/** A result of 16 MiB whose every character needs a backslash, and some. */
+/** Enough for a result of 16 MiB in which every character has to be escaped. */
 const PAYLOAD_BYTES = 40 * 1024 * 1024
 
 /** `/workers`: the protocol of workers without access to the database. A key reaches only workers it registered. */
@@ -116,7 +116,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       config: { ...config, share: 0 },
       bodyLimit: PAYLOAD_BYTES,
       schema: {
-        summary: 'Report endings and take jobs; waits when there are none',
+        summary: 'Report outcomes and take jobs; waits while there are none',
         tags,
         params: WorkerParams,
         body: CycleBody,
@@ -140,7 +140,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const onGone = (gone: () => void) => onDisconnect(reply.raw, gone)
       const answer = await workers.cycle(request.params.id, request.caller, cycle, onGone)
       if (reported.length > 0) services.noteEnded(firstDue(reported))
-      // Not by the schema's serialiser: this is the hot path, and it was made by this program.
+      // Bypasses the serialiser of the schema: this is a hot path, and this program built the response.
       return reply.type('application/json').serializer(JSON.stringify).send(toAnswer(answer))
     },
   )
@@ -190,7 +190,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     {
       config,
       schema: {
-        summary: 'Tell what devices this worker offers to budgets, and how much of them is used',
+        summary: 'Report the devices that this worker offers to budgets, and their use',
         tags,
         params: WorkerParams,
         body: DevicesBody,
@@ -208,7 +208,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     {
       config,
       schema: {
-        summary: 'Ask how many of the cores of its host this worker may use for processes',
+        summary: 'Get the share of the cores of its host that this worker may use for its process pool',
         tags,
         params: WorkerParams,
         body: ProcessesBody,
@@ -224,12 +224,12 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     '/workers/:id/broken',
     {
       config,
-      // It may have no more to say than that.
+      // The body is optional, because the worker may not know the reason.
       preValidation: async (request) => {
         request.body ??= {}
       },
       schema: {
-        summary: 'Tell operators that this worker cannot start jobs any more',
+        summary: 'Report that this worker can no longer start jobs',
         tags,
         params: WorkerParams,
         body: BrokenBody,
@@ -248,7 +248,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     {
       config,
       schema: {
-        summary: 'Tell operators that this worker cannot start a task, and when it tries again',
+        summary: 'Report that this worker cannot start a task, and when it will retry',
         tags,
         params: WorkerParams,
         body: WithdrawBody,
@@ -267,7 +267,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     {
       config,
       schema: {
-        summary: 'Tell that this worker has started a task that it could not start before',
+        summary: 'Report that this worker can start a withdrawn task again',
         tags,
         params: WorkerParams,
         body: RestoreBody,
@@ -285,7 +285,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
     {
       config,
       schema: {
-        summary: 'Take a worker off the books; everything must have been reported',
+        summary: 'Deregister a worker; it must have reported all outcomes',
         tags,
         params: WorkerParams,
         body: CloseBody,
@@ -306,7 +306,7 @@ function traceRoutes(server: Server, { services }: ServerParts, workers: RemoteW
       config,
       bodyLimit: PAYLOAD_BYTES,
       schema: {
-        summary: 'Store log lines of attempts that it runs, or ran until 10 s ago',
+        summary: 'Store log lines of attempts that this worker runs, or that ended in the last 10 s',
         tags,
         params: WorkerParams,
         body: LogsBody,
@@ -326,7 +326,7 @@ function traceRoutes(server: Server, { services }: ServerParts, workers: RemoteW
       config,
       bodyLimit: PAYLOAD_BYTES,
       schema: {
-        summary: 'Store how far jobs are that it holds',
+        summary: 'Store the progress of jobs that this worker holds',
         tags,
         params: WorkerParams,
         body: ProgressBody,
@@ -377,7 +377,7 @@ function memoryRoutes(server: Server, { services }: ServerParts, workers: Remote
       config,
       bodyLimit: PAYLOAD_BYTES,
       schema: {
-        summary: 'Commit the result of a step; the first one counts and is answered',
+        summary: 'Commit the result of a step; returns the first committed result',
         tags,
         params: WorkerParams,
         body: StepResultBody,
@@ -429,7 +429,7 @@ function memoryRoutes(server: Server, { services }: ServerParts, workers: Remote
 }
 
 /**
- * A key may be revoked or narrowed, or its role lose the right, while a poll of it waits.
+ * Checks again after a long poll, because the key may have been revoked or restricted meanwhile, or its role may have lost the permission.
  *
  * @throws {SluiceError} `UNAUTHENTICATED`, `FORBIDDEN`
  */
