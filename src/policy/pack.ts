@@ -1,8 +1,8 @@
-import { type Candidate, cheapestSet } from './cheapest-eviction.ts'
+import { type Candidate, cheapestSet } from './cheapest-set.ts'
 import type { CopyNeed, Demand } from './demand.ts'
+import { type ReloadTerms, reloadCost } from './eviction-cost.ts'
 import { mayEvict } from './may-evict.ts'
-import { binds, type Copy, type DeviceBudget, type PlacementState, roomFor } from './placement-state.ts'
-import type { ModelView } from './plan-input.ts'
+import { binds, type Copy, type DeviceBudget, roomFor } from './placement-state.ts'
 
 /** What it takes to get a demand onto one device, easiest first. */
 export const EASE = {
@@ -31,13 +31,7 @@ export interface Placement {
   readonly until: number | null
 }
 
-export interface Terms {
-  readonly state: PlacementState
-  /** What can start and waits for a model. */
-  readonly ownerOf: (model: string) => Demand | undefined
-  readonly timesOf: (model: string) => ModelView
-  /** Of the budgets that a copy draws from. */
-  readonly quantumOf: (copy: Copy) => number
+export interface Terms extends ReloadTerms {
   /** Takes only from models that nobody waits for, or of lower priority: for a further copy of a model that is served. */
   readonly gentle: boolean
 }
@@ -222,21 +216,6 @@ export function amountOn(deviceBudget: DeviceBudget, copy: Copy): number {
   for (const share of copy.shares)
     if (share.budget === deviceBudget.budget && share.device === deviceBudget.device) amount += share.amount
   return amount
-}
-
-/**
- * What it costs to have the copy back, in milliseconds, times how likely that is needed soon.
- *
- * Certain while jobs wait for it. Otherwise it halves with each quantum until the next job, roughly. A model that rests for a minute between
- * jobs is wanted a minute after its last one; when that has passed, the longer it rests, the less likely it comes back. Going by the
- * time since its last job alone drives out the one that is wanted next where models are used in turn.
- */
-function reloadCost(copy: Copy, { state, ownerOf, timesOf, quantumOf }: Terms): number {
-  const { loadMs, restMs } = timesOf(copy.model)
-  if (ownerOf(copy.model) !== undefined) return 2 * loadMs
-  const idleMs = Math.max(0, state.now - (copy.view?.idleSince ?? state.now))
-  const nextMs = Math.abs((restMs ?? 0) - idleMs)
-  return loadMs / (1 + nextMs / (quantumOf(copy) * loadMs + 1))
 }
 
 /** Until its jobs have ended, as far as one can say. */

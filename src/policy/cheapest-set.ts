@@ -1,17 +1,18 @@
-/** Something that could go, with what that frees and what it costs to have it back. */
+/** An item that may be chosen: the amount that it frees, and what choosing it costs. */
 export interface Candidate<T> {
   readonly item: T
   readonly amount: number
   readonly cost: number
 }
 
-/** 2^10 sets are looked at in 20 microseconds; hardly any device has more models on it. */
+/** Comparing 2^10 sets takes 20 microseconds, and hardly any device holds more than ten models. */
 const MAX_EXACT = 10
 
 /**
- * The cheapest set that frees at least `deficit`; the smallest of equally cheap ones. `undefined`: all of them do not.
+ * Finds the cheapest set that frees at least `deficit`; of equally cheap sets, the one that frees least. Returns `undefined` when all candidates
+ * together free too little.
  *
- * Exact up to ten candidates. Beyond that by cost per amount, less what turns out not to be needed.
+ * The result is exact for up to ten candidates. For more, it takes candidates by cost per amount and then drops those that are not needed.
  */
 export function cheapestSet<T>(
   candidates: readonly Candidate<T>[],
@@ -56,7 +57,7 @@ function greedySet<T>(candidates: readonly Candidate<T>[], deficit: number): Can
     chosen.push(candidate)
     amount += candidate.amount
   }
-  // The dearest first: an early small one is of no use once a large one had to go.
+  // Drops the most expensive first: a small candidate chosen early is not needed once a large one is chosen.
   for (const candidate of [...chosen].sort((one, other) => other.cost - one.cost)) {
     if (amount - candidate.amount < deficit) continue
     chosen.splice(chosen.indexOf(candidate), 1)
