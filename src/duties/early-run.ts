@@ -1,10 +1,10 @@
-/** Between two ticks of the runner, something is done at most this often. */
+/** The shortest delay before an early run, which limits how often the work runs between two ticks. */
 const SOON_MS = 20
 
 /**
- * Does something before the runner's next tick, at the moment it is known to be needed.
+ * Runs work before the runner's next tick, at the time it is known to be needed.
  *
- * Modes: `idle` -> `armed` by `within()` -> `idle` when it has been done; `stopped` by `stop()`, for good.
+ * Modes: `idle` -> `armed` by `within()` -> `idle` when the timer fires; `stopped` by `stop()`, for good.
  */
 export class EarlyRun {
   readonly #work: () => Promise<void>
@@ -14,13 +14,13 @@ export class EarlyRun {
   #working: Promise<void> | undefined
   #stopped = false
 
-  /** @param horizonMs What is further away than this is left to the runner's tick. */
+  /** @param horizonMs Work that is needed later than this is left to the runner's ticks. */
   constructor(work: () => Promise<void>, horizonMs: number) {
     this.#work = work
     this.#horizonMs = horizonMs
   }
 
-  /** It is needed in so many milliseconds; `null`: not at all. The earliest one counts. */
+  /** Arms the timer for work that is needed in `ms` milliseconds, or not at all if `null`. If it is armed already, the earlier time counts. */
   within(ms: number | null): void {
     if (ms === null || ms > this.#horizonMs || this.#stopped) return
     const at = performance.now() + ms
@@ -32,7 +32,7 @@ export class EarlyRun {
         this.#timer = undefined
         this.#working = this.#work()
       },
-      // Many processes know of the same moment, and there may be one after another: not each at its own instant.
+      // Many processes arm a timer for the same moment: spread them.
       Math.max(SOON_MS * (1 + Math.random()), Math.ceil(ms)),
     )
   }

@@ -1,12 +1,12 @@
 import type { Duty } from './duty.ts'
 
-/** Whoever looks after the pools of a process. */
+/** What manages the pools of this process. */
 export interface FleetTender {
-  /** What was done; `undefined` when there was nothing to do. */
+  /** Checks every pool once. Returns what was done, or `undefined` if there was nothing to do. */
   tend(): Promise<Record<string, unknown> | undefined>
 }
 
-/** Asks for workers where jobs overflow. Only processes that have provisioners do it. */
+/** Requests workers when jobs overflow. Only processes that have provisioners run this duty. */
 export function provision(fleet: FleetTender): Duty {
   return {
     name: 'provision',

@@ -10,28 +10,28 @@ import type { Duty } from './duty.ts'
 
 const WINDOW = 2000
 /**
- * How long a tick deletes jobs, half of the time waiting; the next one continues where it stopped. A job takes 2 to 10 microseconds, so a tick
- * deletes 500,000 or more.
+ * How long a tick deletes jobs. It waits for half of this time, and the next tick continues where it stopped. Deleting a job takes 2 to
+ * 10 microseconds, so a tick deletes 500,000 jobs or more.
  */
 const BUDGET_MS = 10_000
 
-/** After this many windows in a row without a job to delete, the tick ends. */
+/** The tick ends after this many windows in a row without a job to delete. */
 const MAX_EMPTY_WINDOWS = 25
 
-/** Of records other than jobs, a tick deletes at most this many windows. */
+/** The most windows of audit entries that a tick goes through, for submissions and for other entries each. */
 const WINDOWS_PER_TICK = 25
 
-/** A schedule that fires each second leaves 60 a minute. */
+/** The most firings that a tick deletes. A schedule that fires every second leaves 60 per minute. */
 const FIRINGS = 10_000
 
-/** Rows of the audit are small, and every submission over HTTP writes one: 250,000 a tick are 4,000 a second. */
+/** Audit entries are small, and every submission over HTTP writes one. A tick deletes up to 250,000 of each kind, which is 4,000 per second. */
 const AUDIT_WINDOW = 10_000
 
-/** Where the last tick of this process stopped in a database. Another process begins at the beginning, which costs it a look. */
+/** Where the last tick of this process stopped in each database. Another process starts at the beginning, which costs it little. */
 const cursors = new WeakMap<Queryable, string>()
 const auditCursors = new WeakMap<Queryable, string>()
 
-/** Deletes finished jobs older than the retention. */
+/** Deletes finished jobs older than the retention, and other old records. */
 export const prune: Duty = {
   name: 'prune',
   everyMs: 60_000,
@@ -47,7 +47,10 @@ export const prune: Duty = {
   },
 }
 
-/** Until everything is too young, or the time is up. After each window it waits as long as that took, so that others get their turn. */
+/**
+ * Deletes finished jobs until the rest are too young or the time is up. After each window it waits for as long as the window took, so that other
+ * work on the database can continue.
+ */
 async function pruneJobs(db: Queryable, isStopping: () => boolean): Promise<number> {
   const until = performance.now() + BUDGET_MS
   let pruned = 0
@@ -66,7 +69,7 @@ async function pruneJobs(db: Queryable, isStopping: () => boolean): Promise<numb
   }
 }
 
-/** Until a window is no longer all old. */
+/** Deletes old audit entries, window by window, until a window contains an entry that is too young. */
 async function pruneAudits(db: Queryable): Promise<number> {
   let pruned = 0
   for (let window = 0; window < WINDOWS_PER_TICK; window++) {
@@ -77,7 +80,7 @@ async function pruneAudits(db: Queryable): Promise<number> {
   return pruned
 }
 
-/** Until a window reaches lines that are younger than jobs are kept. */
+/** Deletes audit entries of old submissions, window by window, until a window contains an entry younger than the retention of jobs. */
 async function pruneOldSubmissions(db: Queryable): Promise<number> {
   let pruned = 0
   for (let window = 0; window < WINDOWS_PER_TICK; window++) {

@@ -6,7 +6,12 @@ import type { Duty } from './duty.ts'
 
 const NOTHING = { worker: null, lane: null, jobs: 0, jobIds: [], detail: null }
 
-/** Compares what workers hold with what really runs, removes what counts against budgets no more, and looks for workflows that stand still. Either is a bug: it is said loudly, then repaired. */
+/**
+ * Compares the slots that workers hold with the jobs that run, and repairs any difference. Deletes records that no longer count against budgets,
+ * and finds jobs that draw from no budget although their task does. Wakes workflows that do not move.
+ *
+ * Each difference, each such job and each stuck workflow is a bug in Sluice, so the duty logs it as an error and records it.
+ */
 export const reconcile: Duty = {
   name: 'reconcile',
   everyMs: 30_000,
@@ -16,7 +21,7 @@ export const reconcile: Duty = {
     const drift = await repairOrphans(db)
     for (const each of drift) {
       log.error({ ...each }, 'DRIFT: more ran than was held; repaired')
-      // What ran under nobody has been written down where it was taken over.
+      // Worker 0 stands for jobs that ran under no worker. They were recorded when they were taken over.
       if (each.workerId !== '0')
         await note(`worker ${each.workerId} ran ${each.running} and held ${each.held}`, each.lane)
     }

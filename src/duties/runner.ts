@@ -19,22 +19,22 @@ import { schedule } from './schedule.ts'
 
 export const DUTIES: readonly Duty[] = [promote, schedule, recover, expire, follow, sample, reconcile, prune]
 
-/** An idle worker asks for due duties this often; jitter spreads many of them. */
+/** Every process checks for due duties this often, with jitter to spread the checks. */
 const TICK_MS = 1500
 
-/** Two looks at the database further apart than this, whoever made them, are no unbroken time. */
+/** If two checks of the database, by any processes, are further apart than this, the time between them counts as a break. */
 const LONGEST_GAP_MS = 2 * TICK_MS
 
-/** Each has one statement under way at most. Urgent duties come on top. */
+/** The most sequences of duties that run at once, each with at most one statement at a time. Urgent duties run in addition. */
 const MOST_BATCHES = 2
 
-/** Each of these runs as soon as it is claimed, beside everything else. The others may take as long as their work is large. */
+/** Each of these runs as soon as it is claimed, whatever else is running. The other duties may take long when they have much work. */
 const URGENT: ReadonlySet<string> = new Set([recover.name, expire.name, reconcile.name])
 
 export interface DutyRunnerOptions {
   readonly duties?: readonly Duty[]
   readonly tickMs?: number
-  /** Told how long until the next wake-up of a workflow is due. */
+  /** Called with the number of milliseconds until the next wake-up of a workflow is due. */
   readonly onWake?: (ms: number) => void
 }
 
@@ -42,11 +42,11 @@ export interface DutyRunnerOptions {
  * Does the duties of the system in this process.
  *
  * Modes: `new` -> `running` by `start()` -> `stopped` by `stop()`, for good.
- * Stopping before the start, and twice, is harmless. Every process may run one:
- * each tick of a duty goes to one of them, and two doing it at once is safe. A
- * tick that throws is logged; the next one runs. Ticks go on beside a duty that
- * takes long, so the database is looked at without a break. The urgent duties wait
- * for no other: dead workers are taken over in time.
+ * Stopping before the start, or twice, is harmless. Every process may have a runner:
+ * each tick of a duty goes to one of them, and it is safe when two run a duty at once.
+ * If a tick throws, the error is logged and the next tick runs. Ticks continue while
+ * a duty takes long, so the database is checked without a break. Urgent duties do not
+ * wait for others, so dead workers are taken over in time.
  */
 export class DutyRunner {
   readonly #db: Queryable
@@ -57,22 +57,22 @@ export class DutyRunner {
   readonly #tickMs: number
   readonly #onWake: (ms: number) => void
   readonly #promoteEarly = new EarlyRun(() => this.#runEarly(promote), TICK_MS)
-  /** Left to the ticks, a take-over took up to 2.5 s after the end of a lease on a busy machine. */
+  /** Without this timer, a takeover came up to 2.5 s after the end of a lease on a busy machine. */
   readonly #recoverEarly = new EarlyRun(() => this.#runEarly(recover), LONGEST_GAP_MS)
   readonly #fireEarly = new EarlyRun(() => this.#runEarly(schedule), TICK_MS)
   #timer: NodeJS.Timeout | undefined
   #looking: Promise<void> | undefined
-  /** What each look has claimed, until it is done. */
+  /** The running sequences of duties: one for each check that claimed any. */
   readonly #batches = new Set<Promise<void>>()
   readonly #urgent = new Set<Promise<void>>()
-  /** Names of the duties that run now. */
+  /** The names of the duties that run now. */
   readonly #underWay = new Set<string>()
   #goodForMs = 0
   #lookedAt = 0
   #brokenAt = performance.now()
   #mode: 'new' | 'running' | 'stopped' = 'new'
 
-  /** @param name Who is recorded as having done a duty. */
+  /** @param name The name that is recorded with each duty this process does. */
   constructor(db: Queryable, log: Log, name: string, options: DutyRunnerOptions = {}) {
     this.#db = this.#watched(db)
     this.#log = log
@@ -89,7 +89,7 @@ export class DutyRunner {
     this.#next(0)
   }
 
-  /** One that only some processes can do. */
+  /** Adds a duty that only some processes can do. */
   add(duty: Duty): void {
     this.#duties = [...this.#duties, duty]
   }
@@ -145,7 +145,10 @@ export class DutyRunner {
     kept.add(batch)
   }
 
-  /** Beside batches that take long others run too, as far as they leave connections of the pool to the rest of the process. */
+  /**
+   * Returns the duties that this process may claim now. While the most sequences run, these are only the urgent ones, so that connections
+   * of the pool remain for the rest of the process.
+   */
   #free(): readonly Duty[] {
     const isFull = this.#batches.size >= MOST_BATCHES
     return this.#duties.filter((duty) => !this.#underWay.has(duty.name) && (!isFull || URGENT.has(duty.name)))
@@ -153,7 +156,7 @@ export class DutyRunner {
 
   async #runInTurn(duties: readonly Duty[]): Promise<void> {
     for (const duty of duties) {
-      // While it waited for its turn, a later look may have claimed it again.
+      // While the duty waited for its turn, a later check may have claimed it again.
       if (this.#mode !== 'running' || this.#underWay.has(duty.name)) continue
       this.#underWay.add(duty.name)
       await this.#run(duty)
@@ -162,8 +165,8 @@ export class DutyRunner {
   }
 
   /**
-   * The database, noting when it could not be reached. Only statements tell: a duty may also fail for reasons of its own,
-   * and one that always does must not keep dead workers from being taken over.
+   * Wraps the database to record when it could not be reached. Only the errors of statements count: a duty may also fail for its own
+   * reasons, and a duty that always fails must not prevent the takeover of dead workers.
    */
   #watched(db: Queryable): Queryable {
     return {
@@ -172,7 +175,7 @@ export class DutyRunner {
         try {
           return await db.run(statement, values)
         } catch (error) {
-          // An error the server answered with is no break: it was there.
+          // An error that the server returned is not a break: the server was reachable.
           if (isConnectionLoss(error)) this.#brokenAt = performance.now()
           throw error
         }
@@ -180,14 +183,14 @@ export class DutyRunner {
     }
   }
 
-  /** As the last look said, and the time since: that was unbroken too, unless this process noticed otherwise. */
+  /** Adds the time since the last check to what that check returned. That time was unbroken too, unless this process noticed a break. */
   #goodFor(): number {
     const sinceLookMs = performance.now() - this.#lookedAt
     if (sinceLookMs > LONGEST_GAP_MS) return 0
     return Math.min(this.#goodForMs + sinceLookMs, performance.now() - this.#brokenAt)
   }
 
-  /** @param early Between two ticks: nothing is recorded, for there may be many. */
+  /** @param early Whether the duty runs between two ticks. There may be many such runs, so only those of `recover` are logged and recorded. */
   async #run(duty: Duty, early = false): Promise<void> {
     try {
       const report = await duty.run({
@@ -196,7 +199,7 @@ export class DutyRunner {
         goodForMs: this.#goodFor(),
         isStopping: () => this.#mode === 'stopped',
       })
-      // There may be many promotions and firings, and few workers that die.
+      // Early promotions and firings can be frequent; workers rarely die.
       if (report.summary !== undefined && (!early || duty === recover)) {
         const level = report.uneventful === true ? 'debug' : 'info'
         this.#log[level]({ duty: duty.name, ...report.summary }, 'duty done')
@@ -209,18 +212,18 @@ export class DutyRunner {
         { duty: duty.name, error: messageOf(error) },
         'duty failed; it is tried again at its next tick',
       )
-      // Where the database is away nothing can be kept, and everybody sees it anyway.
+      // If the database cannot be reached, the failure cannot be stored. The ticks log the outage.
       await recordDutyFailure(this.#db, duty.name, toStorableText(messageOf(error), 500)).catch(() => {})
     }
   }
 
   async #runEarly(duty: Duty): Promise<void> {
-    // One that is under way reports when it is needed next. Twice at once it would only take connections from the others.
+    // A running duty reports when it is needed next. A second run at the same time would only take connections from the others.
     if (duty !== recover && this.#underWay.has(duty.name)) return
     if (this.#mode === 'running') await this.#run(duty, true)
   }
 
-  /** A job is due in so many milliseconds. If that is before the next tick, it is promoted in time. */
+  /** Arms a promotion for a job that is due in `ms` milliseconds, or for none if `null`. A job due after the next tick is left to it. */
   promoteIn(ms: number | null): void {
     if (this.#mode === 'running') this.#promoteEarly.within(ms)
   }

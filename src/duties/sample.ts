@@ -7,19 +7,19 @@ import { recordSaturation } from '../store/record-saturation.ts'
 import { type QueueSample, sampleQueues } from '../store/sample-queues.ts'
 import type { Duty } from './duty.ts'
 
-/** A point every 10 s makes a line of an hour that fits a screen. A little less, since ticks come with jitter. */
+/** A chart of one hour with a point every 10 s fits a screen. The interval is slightly shorter because ticks have jitter. */
 const MOMENT_MS = 9000
 
-/** A shorter wait is no news: every lane that is well used is full for a moment now and then. */
+/** Shorter waits are not logged unless a deadline is near: every busy lane is full for a moment now and then. */
 const WORTH_A_LINE_MS = 1000
-/** Two ticks, so that the line comes before the deadline of a job passes. */
+/** Two ticks, so that the wait is logged before the deadline of a job passes. */
 const DEADLINE_MS = 4000
-/** A lane that is full again sooner is in the same episode. */
+/** If a lane is full again within this time, the same episode continues. */
 const QUIET_MS = 60_000
 
 /**
- * Counts what has been admitted where that is limited, and keeps depth and oldest wait per class, and why what waits is passed
- * over: the first sign of too little, long before a deadline passes. "Overflow" is a word of pools: what no worker can take.
+ * Maintains the ledger of admitted jobs. Records for each class how many jobs wait, how long the oldest has waited, and what blocks them, which
+ * shows a lack of capacity long before a deadline passes. This is not overflow: in pools, that word means jobs that no worker can take.
  */
 export const sample: Duty = {
   name: 'sample',
@@ -36,7 +36,7 @@ export const sample: Duty = {
   },
 }
 
-/** One line per lane when its jobs begin to wait for capacity, and one when that is over: not one per tick or job. */
+/** Logs one line per lane when its jobs begin to wait for capacity, and one when they no longer do, not one per tick or job. */
 async function reportSaturation(db: Queryable, log: Log, blocked: readonly QueueSample[]): Promise<void> {
   const nears = blocked.length > 0 && (await nearsDeadline(db, DEADLINE_MS))
   const worth = blocked.filter((each) => nears || each.waitedMs >= WORTH_A_LINE_MS)
