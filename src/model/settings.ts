@@ -55,7 +55,7 @@ export const SETTINGS = {
   grace: setting('grace', grace, 10_000),
   /** How long a closing worker lets its jobs continue before it stops them. */
   shutdownGrace: setting('shutdownGrace', grace, 30_000),
-  /** How long finished jobs are kept. */
+  /** How long finished jobs are kept. A new database takes its value from the insert in `sql/migrations/0001_tables.sql`. */
   retention: setting('retention', stored, 7 * 86_400_000),
   /** How long the audit log is kept. Entries of submissions are removed with their jobs. */
   auditRetention: setting('auditRetention', stored, 365 * 86_400_000),
