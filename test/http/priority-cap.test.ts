@@ -45,7 +45,7 @@ test.each(Object.entries(WAYS))(
       {
         code: 'FORBIDDEN',
         detail: expect.stringContaining(
-          'the role submitter may give at most 100, not 101: above it a key needs jobs:prioritise',
+          '101 is above 100, the maximum for the role submitter: a higher priority requires jobs:prioritise',
         ),
       },
     ])

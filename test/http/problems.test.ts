@@ -96,7 +96,7 @@ describe('every refusal is problem+json with a code', () => {
       expect.objectContaining({
         code: 'INVALID_ARGUMENT',
         argument,
-        detail: `${argument} in the body: a key of this name reaches for the prototype of objects and is not taken: give it another name`,
+        detail: `${argument} in the body: a key with this name could change the prototype of objects and is rejected: use another name`,
       }),
     ])
   })
@@ -113,12 +113,12 @@ describe('every refusal is problem+json with a code', () => {
     const large = await server.at('POST', '/api/v1/jobs', { key, ...json(`"${'x'.repeat(1024 * 1024)}"`) })
     expect(large.json()).toMatchObject({
       limit: 1024 * 1024,
-      detail: 'the body is too large: at most 1048576 bytes (1 MiB) are taken here; send less, or in parts',
+      detail: 'the body is too large: the maximum is 1048576 bytes (1 MiB); send less, or split the request',
     })
     const session = await server.at('POST', '/api/v1/session', json(`"${'x'.repeat(5000)}"`))
     expect([session.status, session.json().detail]).toEqual([
       413,
-      'the body is too large: at most 4096 bytes are taken here; send less, or in parts',
+      'the body is too large: the maximum is 4096 bytes; send less, or split the request',
     ])
   })
 
@@ -140,7 +140,7 @@ describe('every refusal is problem+json with a code', () => {
       const answer = await server.at('POST', '/api/v1/jobs', { key, ...json('{"task":"echo"}', type) })
       expect([answer.status, answer.json().detail]).toEqual([
         415,
-        'the body must be JSON, and be sent as such: send Content-Type: application/json',
+        'the body must be JSON: send Content-Type: application/json',
       ])
     }
   })
@@ -150,34 +150,34 @@ describe('every refusal is problem+json with a code', () => {
       'GET',
       '/jobs/vera',
       undefined,
-      'id: "vera" is not right: it must be the id of a job, a whole number such as 42',
+      'id: "vera" is not valid: it must be the id of a job, a whole number such as 42',
     ],
     [
       'GET',
       '/jobs?status=odd',
       undefined,
-      'status: "odd" in the query is not right: it must be one or more of awaiting_approval',
+      'status: "odd" in the query is not valid: it must be one or more of awaiting_approval',
     ],
     [
       'DELETE',
       '/keys/vera',
       undefined,
-      'id: "vera" is not right: it must be the id of a key, a whole number such as 3',
+      'id: "vera" is not valid: it must be the id of a key, a whole number such as 3',
     ],
     ['POST', '/jobs', 'null', 'the body is missing, or null: it must be an object'],
     ['POST', '/jobs', undefined, 'the body is missing, or null: it must be an object'],
-    ['POST', '/jobs', '{"task":5}', 'task: 5 in the body is not right: it must be a text'],
+    ['POST', '/jobs', '{"task":5}', 'task: 5 in the body is not valid: it must be a text'],
     [
       'POST',
       '/jobs',
       '{"task":"1st"}',
-      'task: "1st" in the body is not right: it must be a name of 1 to 100',
+      'task: "1st" in the body is not valid: it must be a name of 1 to 100',
     ],
     [
       'GET',
       '/jobs?submittedFrom=x',
       undefined,
-      'submittedFrom: "x" in the query is not right: it must be a time such as',
+      'submittedFrom: "x" in the query is not valid: it must be a time such as',
     ],
   ])('%s %s %s says in words what would be right', async (method, path, body, words) => {
     const request = body === undefined ? {} : json(body)
@@ -289,7 +289,7 @@ test('a list of 300,000 items that are all wrong is refused as quickly as it is 
   expect(answer.json()).toMatchObject({
     code: 'INVALID_ARGUMENT',
     argument: 'jobs',
-    detail: expect.stringContaining('it has 300001 items in the body, and must not have more than'),
+    detail: expect.stringContaining('found 300001 items in the body; the maximum is'),
   })
   // To look at each of them took a hundred times as long as to read them.
   expect(performance.now() - startedAt).toBeLessThan(1000 + 20 * readMs)

@@ -155,7 +155,7 @@ describe('the protocol', () => {
         events: { worker: string; jobs: number; jobIds: string[] }[]
         lastHour: { late_write: number }
       }>()
-    const logged = () => server.log().split('of jobs that it does not hold was refused').length - 1
+    const logged = () => server.log().split('about jobs that it does not hold').length - 1
     const [id, name] = [await register({ name: 'too-late' }), 'too-late']
     const own = await submit(1)
     const { jobs } = await cycle(id, {})

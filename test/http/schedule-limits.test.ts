@@ -36,7 +36,7 @@ describe('how often a schedule may fire', () => {
           argument: 'cron',
           least: '1m',
           needs: ['workers:manage'],
-          detail: expect.stringContaining('the ticks of a schedule must be 1m apart or more'),
+          detail: expect.stringContaining('the ticks of a schedule must be at least 1m apart'),
         },
       ])
       expect((await server.call('GET', '/schedules/often', { key: keys.olga })).status).toBe(404)

@@ -184,7 +184,7 @@ describe('POST /jobs/bulk', () => {
       expect(held.jobId).toBe(mine.id)
     }
     const theirs = await refused({ task: 'echo', input: 2, key: 'theirs' })
-    expect(theirs).toEqual(of(409, 'KEY_CONFLICT', 'an active job of somebody else has the key'))
+    expect(theirs).toEqual(of(409, 'KEY_CONFLICT', 'an active job of somebody else has this key'))
     expect(theirs.jobId).toBeUndefined()
     expect(await countJobs()).toBe(before)
   })
@@ -200,7 +200,7 @@ describe('POST /jobs/bulk', () => {
         index: 3,
         other: 0,
         detail:
-          'jobs.3: jobs.0 of the same request has key "dup" of task echo too, with another input: give each a key of its own, or the same input',
+          'jobs.3: jobs.0 in this request has the same key "dup" for task echo, with a different input: use different keys, or the same input',
       }),
     ])
     expect(answer.json().jobId).toBeUndefined()

@@ -249,7 +249,7 @@ describe('nobody approves an input that they chose', () => {
     const refused = await server.call('POST', `/jobs/${step}/approve`, { key: keys.olga })
     expect(refused.json()).toMatchObject({
       code: 'FORBIDDEN',
-      detail: `job ${step} runs with an input that you chose: somebody else has to decide about it`,
+      detail: `job ${step} runs with an input that you chose: another person must decide about it`,
     })
     expect(await approve(keys.otto, step)).toEqual([200, undefined])
     await reached(root, 'completed')

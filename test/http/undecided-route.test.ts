@@ -19,7 +19,7 @@ test.each<[string, Access | undefined]>([
 ])('a server does not start with a route that %s', async (_, access) => {
   const server = serverWith(access)
   await expect(server.ready()).rejects.toThrow(
-    'route GET /route does not say in config.access who may call it',
+    'route GET /route does not declare in config.access who may call it',
   )
 })
 

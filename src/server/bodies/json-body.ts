@@ -53,7 +53,7 @@ function whyNot(text: string): SluiceError {
   const argument = findPrototype(value) ?? '__proto__'
   return new SluiceError(
     'INVALID_ARGUMENT',
-    `${withoutSecrets(argument)} in the body: a key of this name reaches for the prototype of objects and is not taken: give it another name`,
+    `${withoutSecrets(argument)} in the body: a key with this name could change the prototype of objects and is rejected: use another name`,
     { details: { argument } },
   )
 }
@@ -99,7 +99,7 @@ const QUOTED = /,? ?(?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s
 
 function unreadable(cause: unknown): SluiceError {
   const utf8 = cause instanceof TypeError
-  const why = utf8 ? 'its bytes are no UTF-8' : messageOf(cause).replace(QUOTED, '')
+  const why = utf8 ? 'its bytes are not valid UTF-8' : messageOf(cause).replace(QUOTED, '')
   return new SluiceError('INVALID_ARGUMENT', `the body cannot be read as JSON: ${why}`, {
     cause,
     details: { argument: 'body' },

@@ -26,7 +26,7 @@ export function registerAccess(server: Server, parts: ServerParts): Identificati
   server.addHook('onReady', async () => {
     for (const { method, url, config } of routes) {
       if (!isAccess(config?.access))
-        throw new Error(`route ${String(method)} ${url} does not say in config.access who may call it`)
+        throw new Error(`route ${String(method)} ${url} does not declare in config.access who may call it`)
     }
   })
   server.decorateRequest('caller', null as unknown as Caller)
@@ -36,7 +36,7 @@ export function registerAccess(server: Server, parts: ServerParts): Identificati
     if (request.is404) return
     const { access } = request.routeOptions.config
     // Never so for a route that has started; what is not decided is closed.
-    if (!isAccess(access)) throw new SluiceError('FORBIDDEN', 'nobody may call this address')
+    if (!isAccess(access)) throw new SluiceError('FORBIDDEN', 'this route cannot be called')
     if (access === 'public' || access === 'sign-in') return
     if (access === 'metrics' && isLocal(request)) return
     request.caller = await identification.identify(request)
@@ -73,7 +73,7 @@ export function isLocal(request: FastifyRequest): boolean {
 export function forbidden(caller: Caller, wanted: readonly Permission[]): SluiceError {
   return new SluiceError(
     'FORBIDDEN',
-    `the role ${caller.role} does not allow this: it needs ${wanted.join(' or ')}`,
+    `the role ${caller.role} does not allow this: it lacks the permission ${wanted.join(' or ')}`,
     { details: { role: caller.role, needs: wanted } },
   )
 }

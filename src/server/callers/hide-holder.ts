@@ -32,7 +32,7 @@ export async function hideHolder(
     })
   return new SluiceError(
     'KEY_CONFLICT',
-    `${index === undefined ? '' : `jobs.${index}: `}an active job of somebody else has the key, with another input: use another key, or wait until it has ended. An operator can see whose it is`,
+    `${index === undefined ? '' : `jobs.${index}: `}an active job of somebody else has this key with a different input: use another key, or wait until that job has ended. An operator can see whose it is`,
     { cause: error, details: index === undefined ? {} : { index } },
   )
 }

@@ -72,7 +72,7 @@ export class Identification {
     if (token === undefined) {
       throw new SluiceError(
         'UNAUTHENTICATED',
-        'no key came with the request: send "Authorization: Bearer KEY", or sign in',
+        'the request has no API key: send "Authorization: Bearer KEY", or sign in',
       )
     }
     checkOwnPage(request, token)
@@ -154,7 +154,9 @@ export class Identification {
       ...WRONG_KEY,
       target: `address ${address}`,
       requestId: request.id,
-    }).catch((error) => request.log.warn({ err: error }, 'a failed sign-in could not be written down'))
+    }).catch((error) =>
+      request.log.warn({ err: error }, 'could not record a failed sign-in in the audit log'),
+    )
   }
 }
 
@@ -171,7 +173,7 @@ function bounded(memory: Map<string, unknown>): void {
 function unauthenticated(): SluiceError {
   return new SluiceError(
     'UNAUTHENTICATED',
-    'the key or session is unknown, expired or revoked: send one that is good',
+    'the key or session is unknown, expired or revoked: use a valid one',
   )
 }
 
@@ -179,7 +181,7 @@ function tooManyFailures(waitMs: number): SluiceError {
   const retryAfter = Math.ceil(waitMs / 1000)
   return new SluiceError(
     'TOO_MANY_FAILURES',
-    `too many wrong keys came from your address, and this one is not good either: send one that is, or wait ${retryAfter} s`,
+    `too many wrong keys came from your address, and this one is not valid either: send a valid key, or wait ${retryAfter} s`,
     { details: { retryAfter } },
   )
 }

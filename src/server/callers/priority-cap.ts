@@ -12,7 +12,7 @@ export function checkPriorityOf(caller: Caller, priority: number | null | undefi
   if (priority == null || priority <= highestPriorityOf(caller)) return
   throw new SluiceError(
     'FORBIDDEN',
-    `priority: the role ${caller.role} may give at most ${MAX_COMMON_PRIORITY}, not ${priority}: above it a key needs jobs:prioritise`,
+    `priority: ${priority} is above ${MAX_COMMON_PRIORITY}, the maximum for the role ${caller.role}: a higher priority requires jobs:prioritise`,
     {
       details: {
         role: caller.role,

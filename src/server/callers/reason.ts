@@ -29,7 +29,7 @@ function read(given: string): string {
   if (reason.length <= MAX_REASON) return withoutSecrets(checkStorable(reason, HEADER, { min: 0 }))
   throw new SluiceError(
     'INVALID_ARGUMENT',
-    `${HEADER}: ${reason.length} characters are too many: at most ${MAX_REASON}`,
+    `${HEADER}: ${reason.length} characters are too many: the maximum is ${MAX_REASON}`,
     { details: { argument: HEADER } },
   )
 }

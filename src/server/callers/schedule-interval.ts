@@ -17,7 +17,7 @@ export async function checkIntervalOf(caller: Caller, db: Queryable, cron: strin
   const least = formatDuration(leastMs)
   throw new SluiceError(
     'FORBIDDEN',
-    `cron: with the role ${caller.role} the ticks of a schedule must be ${least} apart or more, and ${JSON.stringify(cron)} fires every ${formatDuration(shortestMs)}: let somebody with workers:manage do it, or have scheduleInterval changed`,
+    `cron: with the role ${caller.role} the ticks of a schedule must be at least ${least} apart, but ${JSON.stringify(cron)} fires every ${formatDuration(shortestMs)}: ask somebody with workers:manage, or change scheduleInterval`,
     { details: { role: caller.role, needs: ['workers:manage'], argument: 'cron', least } },
   )
 }

@@ -74,7 +74,7 @@ export function checkOwnPage(request: FastifyRequest, sessionToken: string): voi
   if (typeof given === 'string' && isCsrfToken(given, sessionToken)) return
   throw new SluiceError(
     'FORBIDDEN',
-    `with a session, ${request.method} needs the header ${CSRF_HEADER} with the csrfToken of GET /api/v1/session`,
+    `with a session, ${request.method} requires the header ${CSRF_HEADER} with the csrfToken from GET /api/v1/session`,
   )
 }
 
@@ -86,5 +86,5 @@ export function checkSameOrigin(request: FastifyRequest): void {
     site !== undefined
       ? site === 'same-origin' || site === 'none'
       : origin === undefined || (URL.canParse(origin) && new URL(origin).host === host?.toLowerCase())
-  if (!own) throw new SluiceError('FORBIDDEN', 'a page of another site sent this request')
+  if (!own) throw new SluiceError('FORBIDDEN', 'this request came from a page of another site')
 }

@@ -19,8 +19,8 @@ export const SIGN_IN_SCRIPT = `
   else sessionStorage.removeItem('sluice-csrf')
   const why =
     answer.status === 401
-      ? 'an address with a token works once, within 15 minutes, and a session ends after 12 hours. ' +
-        'Start sluice up again for a new address, or choose Authorize and give a key.'
+      ? 'an address with a token works once, for 15 minutes, and a session ends after 12 hours. ' +
+        'Restart sluice up for a new address, or choose Authorize and enter a key.'
       : body.detail
   const line = document.createElement('p')
   line.style.cssText = 'margin: 0; padding: 8px 20px; font-family: sans-serif; color: #222; background: #fff'

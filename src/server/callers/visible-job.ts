@@ -50,7 +50,7 @@ export async function ownJob(db: Queryable, request: FastifyRequest, id: string)
   if (!isOwn(request, job) && !request.caller.may('workers:manage'))
     throw new SluiceError(
       'FORBIDDEN',
-      `job ${id} belongs to somebody else: ${forbidden(request.caller, ['workers:manage']).message}`,
+      `job ${id} belongs to another owner: ${forbidden(request.caller, ['workers:manage']).message}`,
       {
         details: { jobId: id, needs: ['workers:manage'] },
       },

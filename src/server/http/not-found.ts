@@ -8,7 +8,7 @@ interface Known {
   readonly steps: readonly string[]
 }
 
-/** Tells an address that does not exist from one that exists with other methods, and from one of the dashboard. */
+/** Distinguishes unknown routes, routes that exist with other methods, and addresses of the dashboard. */
 export function registerNotFound(server: Server, page: DashboardPage): void {
   const known: Known[] = []
   server.addHook('onRoute', ({ method, url }) => {
@@ -21,7 +21,7 @@ export function registerNotFound(server: Server, page: DashboardPage): void {
     if (methods.length === 0) {
       const error = new SluiceError(
         'ROUTE_NOT_FOUND',
-        'there is no such address; /openapi.json and /docs list those that exist',
+        'this route does not exist; /openapi.json and /docs list all routes',
       )
       return sendProblem(error, request, reply)
     }
@@ -29,7 +29,7 @@ export function registerNotFound(server: Server, page: DashboardPage): void {
     reply.header('allow', allow)
     const error = new SluiceError(
       'METHOD_NOT_ALLOWED',
-      `this address does not take ${request.method}; it takes ${allow}`,
+      `this route does not accept ${request.method}; it accepts ${allow}`,
     )
     return sendProblem(error, request, reply)
   })

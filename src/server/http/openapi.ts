@@ -19,32 +19,32 @@ const PAGE_CSP = {
   'frame-ancestors': "'none'",
 }
 
-/** In the order in which somebody new needs them. */
+/** Ordered so that a new user finds the most useful groups first. */
 const TAGS: readonly (readonly [name: string, description: string])[] = [
-  ['jobs', 'Submit jobs, follow them, act on them'],
-  ['results', 'Results that are made once'],
-  ['schedules', 'Jobs that are submitted by the clock'],
-  ['lanes', 'How much runs at once'],
-  ['workers', 'Who runs what'],
-  ['fleet', 'Pools of workers, and what was decided about them'],
-  ['live', 'How the system stands and stood'],
-  ['budgets', 'What running jobs draw from: memory of GPUs, licences'],
-  ['admission', 'How much may enter'],
-  ['access', 'Keys, roles, sessions, the audit'],
+  ['jobs', 'Submit, follow and control jobs'],
+  ['results', 'Results that are computed once per input'],
+  ['schedules', 'Jobs that are submitted at set times'],
+  ['lanes', 'Lanes and their concurrency limits'],
+  ['workers', 'Workers and their running jobs'],
+  ['fleet', 'Pools of workers and scaling decisions'],
+  ['live', 'System status and its recent history'],
+  ['budgets', 'Resources that running jobs share, such as GPU memory and licences'],
+  ['admission', 'Limits on unfinished jobs'],
+  ['access', 'Keys, roles, sessions and the audit log'],
   ['worker protocol', 'For workers without access to the database'],
-  ['server', 'Health, metrics, this description'],
+  ['server', 'Health, metrics and this document'],
 ]
 
-/** Answers that no schema writes: texts, streams, and what is made elsewhere. */
+/** Responses that are not serialised by a schema: texts, streams and this document. */
 const UNWRITTEN: Readonly<Record<string, object>> = {
-  '/metrics': { 200: textAnswer('Metrics in the text format of Prometheus', 'text/plain') },
-  '/openapi.json': { 200: { description: 'This description', type: 'object' } },
+  '/metrics': { 200: textAnswer('Metrics in the Prometheus text format', 'text/plain') },
+  '/openapi.json': { 200: { description: 'This document', type: 'object' } },
   '/api/v1/live': {
     200: textAnswer('Events, for as long as the connection lasts', 'text/event-stream'),
   },
   '/api/v1/jobs/:id/stream': {
     200: textAnswer('Events, until the job has ended', 'text/event-stream'),
-    204: { description: 'The client has had all events', type: 'null' },
+    204: { description: 'The client has already received all events', type: 'null' },
   },
 }
 
@@ -54,17 +54,17 @@ function textAnswer(description: string, type: string): object {
 
 const PROBLEM = { content: { [PROBLEM_TYPE]: { schema: Problem } } }
 
-/** Wrong keys are counted wherever keys are looked at, and submissions wherever there is a ceiling. */
+/** Every operation that checks keys can return 429 for wrong keys; submissions also return it at an admission limit. */
 const TOO_MANY = {
   ...PROBLEM,
   description:
-    'At the ceiling, or too many wrong keys came from this address: try again after Retry-After seconds',
+    'An admission limit is reached, this key has too many concurrent requests, or this address sent too many wrong keys: retry after Retry-After seconds',
   headers: { 'Retry-After': { type: 'integer', minimum: 1, description: 'Whole seconds' } },
 }
 
 /**
- * The name of an operation in generated clients: `GET /api/v1/jobs/:id/logs` is `getJobLogs`. It follows from the address, so
- * it stays as long as that does.
+ * The name of an operation in generated clients: `GET /api/v1/jobs/:id/logs` is `getJobLogs`. It is derived from the address, so
+ * it does not change unless the address does.
  */
 function operationId(method: string, url: string): string {
   const steps = url
@@ -79,7 +79,7 @@ function operationId(method: string, url: string): string {
   return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }
 
-/** Answers are described by their status where nothing else is said of them. */
+/** Uses the text of the status code for responses without a description. */
 function withWords(response: object | undefined): object {
   const described = Object.entries(response ?? {}).map(([status, schema]) => [
     status,
@@ -88,7 +88,7 @@ function withWords(response: object | undefined): object {
   return Object.fromEntries(described)
 }
 
-/** Collects the routes that are declared after it. */
+/** Must be called before the routes are declared, because it records them as they are added. */
 export async function registerOpenApi(server: Server, { version }: ServerParts): Promise<void> {
   await server.register(swagger, {
     openapi: {
@@ -118,7 +118,7 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
           response: {
             ...withWords({ ...UNWRITTEN[url], ...described?.response }),
             ...(access !== 'public' && { 429: TOO_MANY }),
-            default: { description: 'Refused or failed', ...PROBLEM },
+            default: { description: 'Rejected or failed', ...PROBLEM },
           },
         },
       }
@@ -126,16 +126,16 @@ export async function registerOpenApi(server: Server, { version }: ServerParts):
   })
 }
 
-/** `/openapi.json`, and a page to read it at `/docs`. */
+/** `/openapi.json`, and `/docs`, a page that displays it. */
 export async function registerReference(server: Server): Promise<void> {
   server.get(
     '/openapi.json',
     {
       config: { access: 'public' },
-      schema: { summary: 'This description', tags: ['server'] },
+      schema: { summary: 'This document', tags: ['server'] },
     },
     async (_request, reply) => {
-      // Written anew each time it would cost 10 ms; it cannot change while the server runs.
+      // Cached: building it takes 10 ms, and it cannot change while the server runs.
       document ??= JSON.stringify(server.swagger())
       return reply
         .type('application/json')
@@ -145,7 +145,7 @@ export async function registerReference(server: Server): Promise<void> {
   )
   let document: string | undefined
   await server.register(async (pages) => {
-    // The plugin declares its own routes. Each of them is opened here by its object, and nothing else is.
+    // The plugin declares its own routes. Only those are made public here.
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, access: 'public' }
     })
@@ -155,9 +155,9 @@ export async function registerReference(server: Server): Promise<void> {
       uiConfig: {
         validatorUrl: null,
         docExpansion: 'list',
-        // Which permission each operation needs.
+        // Displays the permission that each operation requires.
         showExtensions: true,
-        // The other layout has a bar for reading descriptions of other servers, which the policy of this page forbids.
+        // The default layout has a bar for loading documents of other servers, which the CSP of this page forbids.
         layout: 'BaseLayout',
         requestInterceptor: addCsrfToken as never,
       },

@@ -7,7 +7,7 @@ import { withoutSecrets } from '../../model/redact.ts'
 import { hideHolder, namesHolder } from '../callers/hide-holder.ts'
 import type { Server, ServerParts } from '../parts.ts'
 
-/** What Fastify refuses before a handler sees it. */
+/** The error codes for requests that Fastify rejects before a handler runs. */
 const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_CTP_INVALID_HANDLER: 'UNSUPPORTED_MEDIA_TYPE',
@@ -15,23 +15,23 @@ const OF_FASTIFY: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_HANDLER_TIMEOUT: 'DATABASE_UNAVAILABLE',
 }
 
-/** Said instead of what Fastify says, which helps nobody. */
+/** Replaces messages of Fastify that do not say what to do. */
 const ADVICE: Partial<Record<ErrorCode, string>> = {
-  UNSUPPORTED_MEDIA_TYPE: 'the body must be JSON, and be sent as such: send Content-Type: application/json',
+  UNSUPPORTED_MEDIA_TYPE: 'the body must be JSON: send Content-Type: application/json',
 }
 
-/** Details that would tell strangers where the database is stay in the log. */
+/** Replaces messages that could reveal where the database is. The log has the original. */
 const UNSAID: Partial<Record<ErrorCode, string>> = {
   DATABASE_UNAVAILABLE:
-    'the database cannot be reached, or could not do it in time; nobody knows whether it was done: ask again with the same Idempotency-Key',
-  DATABASE_UNSUITABLE: 'the database does not fit this server; its log says how',
-  CLOSED: 'the server is being stopped: ask again',
+    'the database is unreachable or did not respond in time, and the outcome is unknown: repeat the request with the same Idempotency-Key',
+  DATABASE_UNSUITABLE: 'the database is not suitable for this server; the log of the server has the reason',
+  CLOSED: 'the server is shutting down: repeat the request',
 }
 
-/** Bytes of a refused body that are still read, so that the client can read the answer. */
+/** How many bytes of a rejected body the server still reads, so that the client can read the response. */
 const DISCARDED_BYTES = 64 * 1024 * 1024
 
-/** Answers every error as problem+json, and logs those that are the server's own. */
+/** Sends every error as problem+json, and logs internal errors. */
 export function registerProblems(server: Server, { services }: ServerParts): void {
   server.setErrorHandler((error, request, reply) =>
     namesHolder(error, request)
@@ -47,7 +47,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     const level = code === 'INTERNAL' ? 'error' : 'warn'
     request.log[level]({ err: known.cause ?? known, code, problem: known.message }, 'a request failed')
   }
-  // Where an address cannot be decoded no hook has run.
+  // The hook that sets this header has not run if the address could not be decoded.
   reply.header('x-request-id', request.id)
   const retryAfter = details.retryAfter ?? (status === 503 ? 1 : undefined)
   if (typeof retryAfter === 'number') reply.header('retry-after', String(Math.max(1, Math.ceil(retryAfter))))
@@ -58,14 +58,14 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
 }
 
 /**
- * Whether the rest of a body that is refused for its length is read before the connection closes. Closing earlier resets the connection, and a
- * client that is still sending sees an error instead of the answer.
+ * Whether the rest of a body that is too large is read before the connection closes. Closing earlier resets the connection, and a
+ * client that is still sending gets an error instead of the response.
  */
 function isBriefBody({ headers }: FastifyRequest): boolean {
   return Number(headers['content-length']) <= DISCARDED_BYTES
 }
 
-/** What is said of an error, but for the id of the request. */
+/** The body of the response for an error, without the id of the request. */
 export function problemOf({
   code,
   status,
@@ -82,18 +82,18 @@ export function problemOf({
   }
 }
 
-/** Messages quote what was wrong, and what was wrong may be a key in the wrong place. */
+/** Removes API keys: a message quotes invalid values, and one of them may be a key in the wrong place. */
 function serialise(body: unknown): string {
   return withoutSecrets(JSON.stringify(body))
 }
 
-/** Whatever was thrown as an error of ours. What nobody foresaw is `INTERNAL` and tells only an id. */
+/** Converts anything thrown to a `SluiceError`. Unexpected errors become `INTERNAL`, and the response reveals only an id. */
 export function toSluiceError(error: unknown, request: FastifyRequest): SluiceError {
   const translated = translateRefusal(error, request)
   if (translated instanceof SluiceError) return translated
   return new SluiceError(
     'INTERNAL',
-    'something went wrong in the server; its log has the cause under this id',
+    'an unexpected error occurred in the server; its log has the cause under this request id',
     {
       cause: error,
     },
@@ -106,7 +106,7 @@ function translateRefusal(error: unknown, request: FastifyRequest): unknown {
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge(request, error)
   if (typeof code === 'string' && OF_FASTIFY[code] !== undefined)
     return new SluiceError(OF_FASTIFY[code], ADVICE[OF_FASTIFY[code]] ?? message ?? '', { cause: error })
-  // Syntax of JSON and of addresses, prototype poisoning, a content-length that does not fit.
+  // Invalid JSON or addresses, prototype poisoning, and a wrong content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new SluiceError('INVALID_ARGUMENT', message ?? 'the request cannot be read', { cause: error })
   return fromDatabase(error)
@@ -117,19 +117,19 @@ function tooLarge({ routeOptions }: FastifyRequest, cause: unknown): SluiceError
   const bytes = `${limit} bytes${limit >= 1024 * 1024 ? ` (${limit / 1024 / 1024} MiB)` : ''}`
   return new SluiceError(
     'PAYLOAD_TOO_LARGE',
-    `the body is too large: at most ${bytes} are taken here; send less, or in parts`,
+    `the body is too large: the maximum is ${bytes}; send less, or split the request`,
     { cause, details: { limit } },
   )
 }
 
 /**
- * Only what carries a SQLSTATE or a system's code came from the database. A TypeError is a bug, not a lost connection, also
- * where Node has given it a code, such as ERR_INVALID_ARG_TYPE.
+ * Errors of the database have a SQLSTATE or a system error code. A TypeError is a bug, not a lost connection, even
+ * if Node gave it a code, such as ERR_INVALID_ARG_TYPE.
  */
 function fromDatabase(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof RangeError) return error
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  // The driver says it without a code.
+  // The driver reports a lost connection without a code.
   const isLost = error instanceof Error && /^Connection terminated/.test(error.message)
   return isLost || (typeof code === 'string' && !code.startsWith('FST_')) ? translateError(error) : error
 }

@@ -24,8 +24,8 @@ interface Found {
 /**
  * Checks parts of requests by their TypeBox schemas.
  *
- * Bodies are taken as they are: `"5"` is no number. Queries and parameters are texts, and become numbers and flags where
- * the schema wants them.
+ * Values in bodies are not converted: `"5"` is not a number. Values in queries and paths are texts, and are converted to numbers and
+ * booleans as the schema requires.
  */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
   const check = Compile(schema)
@@ -44,8 +44,8 @@ interface LongList {
 }
 
 /**
- * The first list with more items than it may have. Looked for first: to find out what is wrong with each of 300,000 items takes seconds, and
- * nobody else is served meanwhile.
+ * The first list with more items than the schema allows. It is searched for first, because validating each of 300,000 items takes seconds,
+ * during which no other request is served.
  */
 function findLongList(schema: unknown, value: unknown, path: readonly string[]): LongList | undefined {
   const { maxItems, items, properties } = (schema ?? {}) as {
@@ -75,10 +75,7 @@ function tooLong({ path, most }: LongList, value: unknown, part: string): Sluice
   const name = path.join('.')
   const place = PLACES[part] ?? part
   const { length } = at(value, path) as readonly unknown[]
-  return invalidRequest(
-    name,
-    `${name}: it has ${length} items in ${place}, and must not have more than ${most} items`,
-  )
+  return invalidRequest(name, `${name}: found ${length} items in ${place}; the maximum is ${most}`)
 }
 
 function validationError(
@@ -87,11 +84,11 @@ function validationError(
   schema: TSchema,
   part: string,
 ): SluiceError {
-  // Of a union every branch complains; what is deepest is closest to what was meant.
-  // "boolean" is the same field as the unknown one named beside it.
+  // Every branch of a union reports errors. The deepest one comes from the branch that fits best.
+  // An error with "boolean" repeats the error about an unknown field.
   const error = errors.filter(({ keyword }) => keyword !== 'boolean').sort((a, b) => depth(b) - depth(a))[0]
   const place = PLACES[part] ?? part
-  if (error === undefined) return invalidRequest(place, `${place} is not as this request needs it`)
+  if (error === undefined) return invalidRequest(place, `${place} is not valid for this request`)
   const path = pathOf(error.instancePath)
   if (error.keyword === 'additionalProperties') {
     const [name = ''] = (error.params as { additionalProperties?: string[] }).additionalProperties ?? []
@@ -100,16 +97,16 @@ function validationError(
   if (error.keyword === 'required') {
     const names = (error.params as { requiredProperties?: string[] }).requiredProperties ?? []
     const name = [...path, names[0] ?? ''].join('.')
-    return invalidRequest(name, `${name} is missing in ${place}`)
+    return invalidRequest(name, `${name} is missing from ${place}`)
   }
   const found = at(value, path)
   const name = path.length === 0 ? place : path.join('.')
   const rule = ruleOf(error, schema)
   if (path.length === 0 && (found ?? null) === null)
     return invalidRequest(name, `${name} is missing, or null: it ${rule}`)
-  // What an address has is named by its parameter, and may come from somebody who never saw the address.
+  // Path parameters are named without "in the address": users of clients may never see the address.
   const where = path.length === 0 || part === 'params' ? '' : ` in ${place}`
-  return invalidRequest(name, `${name}: ${show(found)}${where} is not right: it ${rule}`)
+  return invalidRequest(name, `${name}: ${show(found)}${where} is not valid: it ${rule}`)
 }
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -122,7 +119,7 @@ const KINDS: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** What would be right, in words: `must be the id of a job, a whole number such as 42`. */
+/** The rule for valid values, in words: `must be the id of a job, a whole number such as 42`. */
 function ruleOf({ keyword, params, message, schemaPath }: Found, schema: TSchema): string {
   const { allowedValues, type, format } = params as {
     readonly allowedValues?: readonly unknown[]
@@ -151,9 +148,9 @@ function unknownField(place: string, path: readonly string[], name: string, sche
     near !== undefined
       ? `; did you mean ${near}?`
       : known.length === 0
-        ? '; it takes none'
-        : `; there are ${known.join(', ')}`
-  return `${show([...path, name].join('.'))} is no field of ${place}${advice}`
+        ? '; it has no fields'
+        : `; the fields are ${known.join(', ')}`
+  return `${show([...path, name].join('.'))} is not a field of ${place}${advice}`
 }
 
 function fieldsOf(schema: TSchema, path: readonly string[]): string[] {

@@ -68,7 +68,7 @@ async function keyConflict(
     else if (!isDeepStrictEqual(entries[other]!.input, input))
       return new SluiceError(
         'KEY_CONFLICT',
-        `jobs.${index}: jobs.${other} of the same request has key ${JSON.stringify(key)} of task ${task} too, with another input: give each a key of its own, or the same input`,
+        `jobs.${index}: jobs.${other} in this request has the same key ${JSON.stringify(key)} for task ${task}, with a different input: use different keys, or the same input`,
         { cause: error, details: { index, other } },
       )
   }

@@ -131,7 +131,7 @@ function isLarge(headers: IncomingHttpHeaders): boolean {
 function tooMany({ atOnce, waiting }: ShareLimits): SluiceError {
   return new SluiceError(
     'TOO_MANY_REQUESTS',
-    `as much is under way with this key as one may have at a server (${atOnce}; lists and bulk requests count as ${LARGE_SHARE}), and ${waiting} more wait: ask again in a second, with fewer at a time`,
+    `this key has the maximum number of concurrent requests at this server (${atOnce}; lists and bulk requests count as ${LARGE_SHARE}), and ${waiting} more are waiting: retry in a second, with fewer at a time`,
     { details: { retryAfter: 1 } },
   )
 }

@@ -39,7 +39,9 @@ export function refusalTallies(
   log: Pick<Logger, 'warn'>,
 ): { readonly refusals: RefusalTally; readonly wrongKeys: RefusalTally } {
   const write = (entry: AuditEntry) =>
-    audit(db, entry).catch((error) => log.warn({ err: error }, 'refused attempts could not be written down'))
+    audit(db, entry).catch((error) =>
+      log.warn({ err: error }, 'could not record rejected attempts in the audit log'),
+    )
   const common = { periodMs: PERIOD_MS, write }
   return {
     refusals: new RefusalTally({ ...common, most: MOST_PER_KEY, sources: KEYS }),

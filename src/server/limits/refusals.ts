@@ -23,7 +23,9 @@ export async function recordRefusal(
     target,
     requestId: request.id,
     reason: request.reason,
-  }).catch((error) => request.log.warn({ err: error }, 'a refused attempt could not be written down'))
+  }).catch((error) =>
+    request.log.warn({ err: error }, 'could not record a rejected attempt in the audit log'),
+  )
 }
 
 /**

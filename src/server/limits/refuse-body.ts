@@ -15,7 +15,7 @@ export function refuseBody(server: Server): void {
     const field = typeof body === 'object' ? `${Object.keys(body)[0]!.slice(0, 100)}: ` : ''
     throw new SluiceError(
       'INVALID_ARGUMENT',
-      `${field}${request.method} ${url} takes no body: leave it out`,
+      `${field}${request.method} ${url} does not accept a body: omit it`,
       {
         details: { argument: 'body' },
       },

@@ -23,7 +23,7 @@ export function refuseConnection(error: Error & { code?: string }, socket: Socke
             'INVALID_ARGUMENT',
             `address and headers together are larger than ${MAX_HEADER_BYTES / 1024} KiB: send less`,
           ] as const)
-        : (['400 Bad Request', 'INVALID_ARGUMENT', `this is no HTTP: ${messageOf(error)}`] as const)
+        : (['400 Bad Request', 'INVALID_ARGUMENT', `this is not valid HTTP: ${messageOf(error)}`] as const)
   const { headers, body } = refusal(status, code, detail)
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`)
@@ -34,7 +34,7 @@ export function refuseExpectation(_request: IncomingMessage, response: ServerRes
   const { headers, body } = refusal(
     '417 Expectation Failed',
     'INVALID_ARGUMENT',
-    'Expect: only 100-continue is known here',
+    'Expect: only 100-continue is supported',
   )
   response.writeHead(417, headers).end(body)
 }

@@ -14,7 +14,7 @@ export function refuseIdempotency(server: Server): void {
     if (headers?.properties !== undefined && HEADER in headers.properties) return
     throw new SluiceError(
       'IDEMPOTENCY_UNSUPPORTED',
-      `${request.method} ${request.routeOptions.url} takes no Idempotency-Key: leave it out`,
+      `${request.method} ${request.routeOptions.url} does not support Idempotency-Key: omit it`,
     )
   })
 }

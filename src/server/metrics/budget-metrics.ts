@@ -3,7 +3,7 @@ import type { BudgetsState } from '../../engine/views/budget-view.ts'
 
 type OnDevice = 'budget' | 'device'
 
-/** What Prometheus reads of budgets, devices and models. Totals are those of the whole system, kept in the database. */
+/** The metrics of budgets, devices and models. The database keeps their totals for the whole system. */
 export class BudgetMetrics {
   readonly #held: Gauge<OnDevice>
   readonly #capacity: Gauge<OnDevice>
@@ -27,26 +27,30 @@ export class BudgetMetrics {
     const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
       new Counter({ name: `sluice_${name}_total`, help, labelNames, registers })
     const device = ['budget', 'device'] as const
-    this.#held = gauge('budget_held', 'Drawn from a device by running jobs and loaded models', ...device)
-    this.#capacity = gauge('budget_capacity', 'What a device has to give; absent without bounds', ...device)
-    this.#used = gauge('device_measured_used', 'Used by everybody, as last measured', ...device)
-    this.#free = gauge('device_measured_free', 'Free, as last measured', ...device)
-    this.#lost = gauge('device_lost', '1 for a device that was there and is gone', ...device)
-    this.#short = counter('device_out_of_memory', 'Attempts that ended because it had too little', ...device)
-    this.#depth = gauge('model_depth', 'Jobs of a model that could start and wait', 'model')
-    this.#oldest = gauge('model_oldest_wait_seconds', 'How long the oldest of them has waited', 'model')
-    this.#copies = gauge('model_copies', 'Copies of a model that are loaded or about to be', 'model')
-    this.#loadTime = gauge('model_load_time_seconds', 'What loading a model takes, as planned with', 'model')
+    this.#held = gauge(
+      'budget_held',
+      'Amount drawn from a device by running jobs and loaded models',
+      ...device,
+    )
+    this.#capacity = gauge('budget_capacity', 'Capacity of a device; absent without a limit', ...device)
+    this.#used = gauge('device_measured_used', 'Amount used by all processes, as last measured', ...device)
+    this.#free = gauge('device_measured_free', 'Amount free, as last measured', ...device)
+    this.#lost = gauge('device_lost', '1 for a device that was available and has disappeared', ...device)
+    this.#short = counter('device_out_of_memory', 'Attempts that ran out of memory on a device', ...device)
+    this.#depth = gauge('model_depth', 'Jobs of a model that could start and wait for a worker', 'model')
+    this.#oldest = gauge('model_oldest_wait_seconds', 'How long the oldest of these jobs has waited', 'model')
+    this.#copies = gauge('model_copies', 'Copies of a model that are loaded or about to be loaded', 'model')
+    this.#loadTime = gauge('model_load_time_seconds', 'Load time of a model that Sluice plans with', 'model')
     this.#loads = counter('model_loads', 'Loads of a model', 'model')
     this.#loadSeconds = counter('model_load_seconds', 'Time spent on loading a model', 'model')
     this.#avoided = counter(
       'model_swaps_avoided',
-      'Jobs served by a loaded copy past an older one whose model was not loaded',
+      'Jobs that a loaded copy served ahead of an older job whose model was not loaded',
       'model',
     )
     this.#outOfMemory = counter(
       'model_out_of_memory',
-      'Attempts with a model that ended for lack of memory',
+      'Attempts with a model that ran out of memory',
       'model',
     )
   }

@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { PoolView } from '../../engine/views/fleet-view.ts'
 
-/** What Prometheus reads of pools. Totals are those of the whole system, kept in the database. */
+/** The metrics of pools. The database keeps their totals for the whole system. */
 export class FleetMetrics {
   readonly #workers: Gauge<'pool' | 'state'>
   readonly #max: Gauge<'pool'>
@@ -18,18 +18,23 @@ export class FleetMetrics {
       new Gauge({ name: `sluice_pool_${name}`, help, labelNames, registers })
     const counter = (name: string, help: string) =>
       new Counter({ name: `sluice_pool_${name}_total`, help, labelNames: ['pool'] as const, registers })
-    this.#workers = gauge('workers', 'Live workers of a pool, taking jobs or draining', 'pool', 'state')
-    this.#max = gauge('max_workers', 'Workers that a pool may have', 'pool')
+    this.#workers = gauge(
+      'workers',
+      'Live workers of a pool, by state: taking jobs or draining',
+      'pool',
+      'state',
+    )
+    this.#max = gauge('max_workers', 'Maximum number of workers of a pool', 'pool')
     this.#overflow = gauge(
       'overflow_jobs',
-      'Jobs that workers of a pool could run and that nobody can take, for longer than a moment',
+      'Jobs that workers of a pool could run and that no live worker can take, for longer than a moment',
       'pool',
     )
-    this.#overflows = counter('overflows', 'How often overflow of a pool began')
+    this.#overflows = counter('overflows', 'How often overflow began in a pool')
     this.#requests = counter('requests', 'Requests for workers')
-    this.#failed = counter('requests_failed', 'Requests for workers that brought none')
-    this.#arrived = counter('workers_arrived', 'Workers that came for a request')
-    this.#returned = counter('workers_returned', 'Workers that were kept while they were shutting down')
+    this.#failed = counter('requests_failed', 'Requests for workers that produced none')
+    this.#arrived = counter('workers_arrived', 'Workers that registered for a request')
+    this.#returned = counter('workers_returned', 'Stopping workers that a pool kept')
   }
 
   set(pools: readonly PoolView[]): void {

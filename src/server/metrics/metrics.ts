@@ -13,12 +13,12 @@ import { FleetMetrics } from './fleet-metrics.ts'
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const WAIT_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400]
 
-/** Scrapes that come closer together get the same answer: whoever asks often must not load the database. */
+/** Scrapes within this time get the same response, so that frequent scrapes do not load the database. */
 const FRESH_MS = 1000
 
 /**
- * What Prometheus reads. Requests are counted as they come; the state of the system is read from the database when
- * somebody asks, and is the same whichever server is asked.
+ * The metrics for Prometheus. Requests are counted by each server as they arrive. The state of the system is read from the database at
+ * each scrape, and is the same at every server.
  */
 export class Metrics {
   readonly #parts: ServerParts
@@ -58,69 +58,69 @@ export class Metrics {
       new Gauge({ name: `sluice_${name}`, help, labelNames, registers })
     this.#requests = new Histogram({
       name: 'sluice_http_request_duration_seconds',
-      help: 'Requests to this server by route',
+      help: 'Duration of requests to this server, by route',
       labelNames: ['method', 'route', 'status'],
       buckets: SECONDS,
       registers,
     })
     this.#submits = new Histogram({
       name: 'sluice_submit_duration_seconds',
-      help: 'Accepted submissions of single jobs to this server, from request to answer',
+      help: 'Duration of accepted submissions of single jobs to this server',
       buckets: SECONDS,
       registers,
     })
     this.#refused = new Counter({
       name: 'sluice_admission_refused_total',
-      help: 'Submissions this server answered with 429',
+      help: 'Submissions that this server rejected with 429',
       registers,
     })
     this.#claimLatency = new Histogram({
       name: 'sluice_claim_latency_seconds',
-      help: 'From when a job could start to when it did; sampled at each scrape, whole system',
+      help: 'Time from when a job could start to when it started; whole system, sampled at each scrape',
       labelNames: ['lane'],
       buckets: WAIT_SECONDS,
       registers,
     })
     this.#byLane = {
-      depth: gauge('lane_depth', `Jobs that could start and wait; ${DEPTH_WORDS}`, ['lane']),
-      oldest: gauge('lane_oldest_wait_seconds', 'How long the oldest of them has waited', ['lane']),
-      running: gauge('lane_running', 'Jobs that run', ['lane']),
+      depth: gauge('lane_depth', `Jobs that could start and wait for a worker; ${DEPTH_WORDS}`, ['lane']),
+      oldest: gauge('lane_oldest_wait_seconds', 'How long the oldest of these jobs has waited', ['lane']),
+      running: gauge('lane_running', 'Running jobs', ['lane']),
       assigned: gauge('lane_assigned', 'Jobs that workers have beyond their slots and have not started', [
         'lane',
       ]),
-      slots: gauge('lane_slots', 'Jobs that may run at once; absent where there is no limit', ['lane']),
-      held: gauge('lane_held_slots', 'Slots that workers hold, busy or idle for a moment', ['lane']),
+      slots: gauge('lane_slots', 'Slots of the lane; absent without a limit', ['lane']),
+      held: gauge('lane_held_slots', 'Slots that workers hold, including briefly idle ones', ['lane']),
     }
-    this.#byTask = gauge('task_depth', 'Jobs of a task that could start and wait', ['lane', 'task'])
+    this.#byTask = gauge('task_depth', 'Jobs of a task that could start and wait for a worker', [
+      'lane',
+      'task',
+    ])
     this.#workers = gauge('workers', 'Live workers')
     this.#duties = gauge(
       'duty_age_seconds',
-      'Since a duty was last done, or looked for in vain, by whichever process',
+      'Time since any process last did a duty, or found that there was nothing to do',
       ['duty'],
     )
-    this.#active = gauge('admission_active', 'Root jobs that are active; absent where there is no ceiling')
-    this.#ceiling = gauge(
-      'admission_ceiling',
-      'Root jobs that may be active; absent where there is no ceiling',
-    )
+    this.#active = gauge('admission_active', 'Active root jobs; absent without a ceiling')
+    this.#ceiling = gauge('admission_ceiling', 'Maximum number of active root jobs; absent without a ceiling')
     this.#scheduled = gauge(
       'admission_scheduled',
-      'Root jobs whose first start lies in the future; absent where they have no limit',
+      'Root jobs whose first start lies in the future; absent without a limit',
     )
     this.#maxScheduled = gauge(
       'admission_max_scheduled',
-      'Root jobs whose first start may lie in the future; absent where they have no limit',
+      'Maximum number of root jobs whose first start lies in the future; absent without a limit',
     )
     this.#busiestOwner = gauge(
       'admission_busiest_owner',
-      'Root jobs that have not ended of the owner who has the most; absent where owners have no limit',
+      'Unfinished root jobs of the owner with the most; absent without a limit per owner',
     )
     this.#maxPerOwner = gauge(
       'admission_max_per_owner',
-      'Root jobs that one owner may have; absent where owners have no limit',
+      'Maximum number of unfinished root jobs per owner; absent without a limit per owner',
     )
     this.#drainRate = gauge('admission_drain_rate', 'Root jobs that end per second, as last measured')
-    this.#reachable = gauge('database_reachable', '1 when this scrape could read the database')
+    this.#reachable = gauge('database_reachable', '1 if this scrape could read the database')
     this.#budgets = new BudgetMetrics(this.#registry)
     this.#fleet = new FleetMetrics(this.#registry)
   }
@@ -138,12 +138,12 @@ export class Metrics {
     this.#refusals.add()
   }
 
-  /** Writes down what is left to be written down. */
+  /** Stores the refusals that have been counted but not stored yet. */
   async close(): Promise<void> {
     await this.#refusals.close()
   }
 
-  /** As Prometheus reads it. When the database cannot be reached, what this process knows by itself is still told. */
+  /** The metrics in the Prometheus text format. Without the database, it still contains the metrics of this process. */
   text(): Promise<string> {
     if (this.#text === undefined || performance.now() - this.#at > FRESH_MS) {
       this.#at = performance.now()
@@ -202,7 +202,7 @@ export class Metrics {
   }
 }
 
-/** A number that does not exist is not told as one. */
+/** Removes the gauge if there is no value: any number would be wrong. */
 function setOrRemove(gauge: Gauge, value: number | null): void {
   if (value === null) gauge.remove()
   else gauge.set(value)

@@ -158,7 +158,7 @@ export class IdlePolls {
         }
       } catch (error) {
         // The heartbeats bring them too, a little later.
-        this.#log.warn({ error: messageOf(error) }, 'could not read what idle workers should know')
+        this.#log.warn({ error: messageOf(error) }, 'could not read orders and shares for idle workers')
       }
     }
   }

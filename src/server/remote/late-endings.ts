@@ -49,4 +49,4 @@ export class LateEndings {
   }
 }
 
-const REFUSED = 'what a worker says of jobs that it does not hold was refused'
+const REFUSED = 'rejected the report of a worker about jobs that it does not hold'

@@ -220,11 +220,14 @@ export class RemoteWorkers {
     }
     worker.noteBeat(answer)
     this.#noteDone(worker).catch((error: unknown) =>
-      this.#parts.log.warn({ error: messageOf(error) }, 'could not note what a worker has done'),
+      this.#parts.log.warn({ error: messageOf(error) }, 'could not record the activity of a worker'),
     )
     // Not waited for: a lease is renewed whatever becomes of it, and the next heartbeat asks again.
     leaveIfDue(this.#parts.services.calls, id, answer, worker.session.idleMs).catch((error: unknown) =>
-      this.#parts.log.warn({ error: messageOf(error) }, 'could not ask whether a worker may leave'),
+      this.#parts.log.warn(
+        { error: messageOf(error) },
+        'could not check whether a worker may leave its pool',
+      ),
     )
     const stale = await this.staleByLane()
     const { lanes, cancels, draining, stopping, peers, shares, resync } = answer

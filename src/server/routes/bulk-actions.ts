@@ -29,7 +29,7 @@ export function bulkActionRoutes(server: Server, parts: ServerParts): void {
       if (Object.keys(filter).length === 0 && all !== true && dryRun !== true)
         throw new SluiceError(
           'INVALID_ARGUMENT',
-          'filter: it has no field, so it would find every job: give one, or all: true beside it',
+          'filter: it is empty and would match every job: add a field, or set all: true',
           { details: { argument: 'filter' } },
         )
       const action = actionOf(request.body, request.caller.name)

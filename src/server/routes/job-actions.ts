@@ -215,7 +215,7 @@ async function judgedJob(
   const own = isOwn(request, job) || (await jobControl.isChosenBy(tx, id, request.caller.name))
   if (own && request.caller.role !== ADMIN_ROLE) {
     const why = isOwn(request, job) ? 'is your own' : 'runs with an input that you chose'
-    throw new SluiceError('FORBIDDEN', `job ${id} ${why}: somebody else has to decide about it`, {
+    throw new SluiceError('FORBIDDEN', `job ${id} ${why}: another person must decide about it`, {
       details: { jobId: id },
     })
   }

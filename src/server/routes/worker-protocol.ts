@@ -86,7 +86,7 @@ function lifeRoutes(server: Server, parts: ServerParts, workers: RemoteWorkers):
       const { processes: processLimit = null } = request.body
       const names = tasks.map((task) => task.name)
       if (new Set(names).size < names.length)
-        throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name is there twice: leave one')
+        throw new SluiceError('INVALID_ARGUMENT', 'tasks: a name appears twice: remove one')
       const pooled = tasks.filter((task) => task.pooled === true).map((task) => task.name)
       const { keyId, runs } = request.caller
       const deadlineMs = defaultDeadline(services.settings)

@@ -79,7 +79,7 @@ export class OpenStreams {
     if (own < perKey) return
     throw new SluiceError(
       'TOO_MANY_REQUESTS',
-      `${perKey} streams with this key are open at this server, the most it may have: close one, or share them`,
+      `this key has ${perKey} open streams at this server, the maximum: close one, or share a stream`,
       { details: { retryAfter: 10 } },
     )
   }
@@ -135,7 +135,9 @@ export class OpenStreams {
     if (this.#asking) return
     this.#asking = true
     this.#checkRights()
-      .catch((error) => this.#log.warn({ error: messageOf(error) }, 'rights of streams could not be checked'))
+      .catch((error) =>
+        this.#log.warn({ error: messageOf(error) }, 'could not check the permissions of open streams'),
+      )
       .finally(() => {
         this.#asking = false
       })
