@@ -139,7 +139,8 @@ export type JobSummaryBody = Static<typeof JobSummaryBody>
 
 export const JobListBody = Type.Object({
   jobs: Type.Array(JobSummaryBody, {
-    description: 'Newest first. Lists do not include children: see the tree',
+    description:
+      'Newest first; with order=line, in the order in which they would start. Children are included with children=true or fingerprint',
   }),
   next: Type.Unsafe<string | null>({
     ...TextOrNull,

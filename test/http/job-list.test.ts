@@ -48,6 +48,8 @@ async function list(query: string, key = keys.viewer): Promise<Listed> {
   return answer.json<Listed>()
 }
 
+const lineCursor = (rank: number) => Buffer.from(`3.${rank}.1`).toString('base64url')
+
 /** All pages, and how many there were. */
 async function all(query: string, limit: number, key = keys.viewer): Promise<string[]> {
   const ids: string[] = []
@@ -156,6 +158,8 @@ test('what is no filter, cursor or limit is refused by name', async () => {
     ['?order=line&waits=turn&before=9', 'before'],
     ['?order=line&waits=turn&finishedTo=2031-01-01T00:00:00Z', 'order'],
     ['?order=line&waits=turn&cursor=garbage', 'cursor'],
+    [`?order=line&waits=turn&cursor=${lineCursor(2 ** 31)}`, 'cursor'],
+    [`?order=line&waits=turn&cursor=${lineCursor(-(2 ** 31) - 1)}`, 'cursor'],
   ]
   for (const [query, argument] of cases) {
     const answer = await server.call('GET', `/jobs${query}`, { key: keys.viewer })
@@ -229,6 +233,10 @@ test('queued jobs are listed in the order in which they start, page by page, wit
     for (const query of ['&lane=wide&tag=line', '&lane=wide&task=plain&tag=line&children=true'])
       expect(await all(`&waits=turn&order=line${query}`, limit), `${limit} ${query}`).toEqual(inWide)
   expect(await all('&waits=turn&order=line&tag=line&task=plain', 2)).toEqual([slow, ...inWide])
+  expect(await all('&waits=turn&order=line&tag=line&status=failed,running', 2)).toEqual([])
+  expect(await all('&waits=turn&order=line&tag=line&lane=wide&status=failed,queued', 2)).toEqual(inWide)
+  for (const rank of [2 ** 31 - 1, -(2 ** 31)])
+    await list(`?waits=turn&order=line&tag=line&cursor=${lineCursor(rank)}`)
   // Without other conditions no more is looked at than the page needs, and the line goes on all the same.
   const everything = await all('&waits=turn&order=line&lane=wide&children=true', 2)
   expect(everything.filter((id) => inWide.includes(id))).toEqual(inWide)

@@ -182,6 +182,8 @@ export async function readLine(
     throw invalidArgument('order', 'line', 'left out, because finished jobs are requested')
   const search = toSearch(criteria)
   let after = cursor === undefined ? undefined : fromLineCursor(cursor)
+  // Only queued jobs are in the line, and a status filter may exclude them.
+  if (search.states?.includes('ready') !== true) return { jobs: [], next: null }
   for (let looks = 1; ; looks += 1) {
     const { jobs, next } = await listLine(db, search, { after, limit, look: LINE_LOOK })
     if (jobs.length > 0 || next === null || looks === MOST_LOOKS)
@@ -198,7 +200,10 @@ function fromLineCursor(cursor: string): LinePlace {
   const text = Buffer.from(cursor, 'base64url').toString()
   const [, rank, id] = /^3\.(-?\d{1,10})\.([1-9]\d{0,18})$/.exec(text) ?? []
   const isPlace =
-    rank !== undefined && Math.abs(Number(rank)) <= 2 ** 31 && BigInt(id!) <= 9_223_372_036_854_775_807n
+    rank !== undefined &&
+    Number(rank) >= -(2 ** 31) &&
+    Number(rank) < 2 ** 31 &&
+    BigInt(id!) <= 9_223_372_036_854_775_807n
   if (!isPlace) throw invalidArgument('cursor', cursor, 'the "next" of a response to the same query')
   return { rank: Number(rank), id: id! }
 }

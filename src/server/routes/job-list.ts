@@ -16,8 +16,9 @@ export function jobListRoutes(server: Server, parts: ServerParts): void {
     {
       config: { access: 'jobs:read', share: LARGE_SHARE },
       schema: {
-        summary: 'Jobs, newest first',
-        description: 'Your own jobs, or all jobs if you may read them.',
+        summary: 'Jobs that match a filter',
+        description:
+          'Your own jobs, or all jobs if you may read them. Newest first, unless order or fingerprint says otherwise.',
         tags: ['jobs'],
         querystring: ListQuery,
         response: { 200: JobListBody },
