@@ -5,7 +5,8 @@ import { messageOf, SluiceError } from '../errors.ts'
  * Checks that the driver can read the address of a database, and the certificates that it names.
  *
  * The driver takes a text without a scheme for the name of a host, and reads certificates whenever it connects. Without this
- * check, its errors would look like faults of Sluice. No message repeats the address, because it may contain a password.
+ * check, its errors would look like faults of Sluice. No message repeats the address, because it may contain a password. The
+ * error has no cause for the same reason: the driver's error can contain the address.
  *
  * @throws {SluiceError} `INVALID_CONFIG`
  */
@@ -22,7 +23,6 @@ export function checkAddress(url: string): string {
     throw new SluiceError(
       'INVALID_CONFIG',
       `the address of the database (option database, or DATABASE_URL) cannot be used: ${reasonOf(cause)}`,
-      { cause },
     )
   }
   return url
