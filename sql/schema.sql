@@ -2920,7 +2920,7 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
-  v_yield    jsonb;                    -- slots to leave free, by lane
+  v_yield    jsonb;                    -- jobs to leave slots to, by lane
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
@@ -3012,7 +3012,7 @@ begin
     end if;
   end if;
   if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
-    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
+    v_yield := sluice.jobs_to_yield_to_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
@@ -3027,7 +3027,7 @@ begin
     report := coalesce(report, '{}') || '{"more": true}';
   end if;
   if v_yield is not null then
-    report := coalesce(report, '{}') || jsonb_build_object('yield', v_yield);
+    report := coalesce(report, '{}') || jsonb_build_object('yieldTo', v_yield);
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);
@@ -4517,6 +4517,31 @@ begin
   end if;
   return array(select r.id from sluice.unended_roots_v1() r where r.submitted_by = p_owner);
 end $function$;
+
+--- function sluice.jobs_to_yield_to_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
+CREATE OR REPLACE FUNCTION sluice.jobs_to_yield_to_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
+ RETURNS jsonb
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with ready as materialized (
+    select c.id, c.lane, c.rank, c.after, c.most, a.ahead < 0 as is_yielded_to
+      from unnest(p_ready) c join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id
+     where c.most > 0)
+  select jsonb_object_agg(y.name, y.jobs)
+    from (select p_lanes[c.lane].name as name,
+                 jsonb_agg(jsonb_build_object('rank', f.rank, 'id', f.id::text) order by f.rank, f.id) as jobs
+            from ready c
+            left join lateral (select h.rank, h.id
+                                 from ready o cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
+                                where o.lane = c.lane and not o.is_yielded_to order by h.rank, h.id limit 1) n on true
+           cross join lateral (select h.rank, h.id from sluice.ready_v1(c.id, c.rank, c.after, least(16, c.most)) h
+                                where n.id is null or (h.rank, h.id) < (n.rank, n.id)) f
+           where c.is_yielded_to and p_lanes[c.lane].run > 0
+             and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted)
+             and exists (select 1 from unnest(p_class_lane, p_ahead) a(lane, ahead) where a.ahead >= 0 and p_names[a.lane] = p_lanes[c.lane].name)
+           group by 1) y
+$function$;
 
 --- function sluice.lane_locks_v1()
 CREATE OR REPLACE FUNCTION sluice.lane_locks_v1()
@@ -7962,30 +7987,6 @@ begin
   end loop;
   return v_at;
 end $function$;
-
---- function sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
-CREATE OR REPLACE FUNCTION sluice.slots_to_yield_v1(p_ready sluice.cycle_class_v1[], p_classes integer[], p_class_lane integer[], p_ahead integer[], p_names text[], p_lanes sluice.cycle_lane_v1[])
- RETURNS jsonb
- LANGUAGE sql
- STABLE
-AS $function$
-  with ready as materialized (
-    select c.id, c.lane, c.rank, c.after, c.most, a.ahead < 0 as is_yielded_to
-      from unnest(p_ready) c join unnest(p_classes, p_ahead) a(id, ahead) on a.id = c.id
-     where c.most > 0)
-  select jsonb_object_agg(y.name, y.slots)
-    from (select p_lanes[c.lane].name as name, sum(least(f.jobs, c.most)) as slots
-            from ready c
-            left join lateral (select h.rank, h.id
-                                 from ready o cross join lateral sluice.ready_v1(o.id, o.rank, o.after, 1) h
-                                where o.lane = c.lane and not o.is_yielded_to order by h.rank, h.id limit 1) n on true
-           cross join lateral (select count(*) as jobs from sluice.ready_v1(c.id, c.rank, c.after, 64) h
-                                where n.id is null or (h.rank, h.id) < (n.rank, n.id)) f
-           where c.is_yielded_to and f.jobs > 0 and p_lanes[c.lane].run > 0
-             and not exists (select 1 from sluice.classes k where k.id = c.id and k.budgeted)
-             and exists (select 1 from unnest(p_class_lane, p_ahead) a(lane, ahead) where a.ahead >= 0 and p_names[a.lane] = p_lanes[c.lane].name)
-           group by 1) y
-$function$;
 
 --- function sluice.snapshot_devices_v1()
 CREATE OR REPLACE FUNCTION sluice.snapshot_devices_v1()

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import type { CycleAnswer } from '../model/assignment.ts'
 import { MAX_LOAD_MS } from '../model/budget.ts'
 import type { ErrorDetail } from '../model/error-detail.ts'
 import {
@@ -457,10 +458,15 @@ export const CycleAnswerBody = Type.Object({
         'True: nothing was done. End every job of waiting as unstarted, and repeat the cycle. Only if some are waiting',
     }),
   ),
-  yieldSlots: Type.Optional(
-    Type.Record(Type.String(), Type.Integer(), {
+  yieldTo: Type.Optional(
+    Type.Unsafe<NonNullable<CycleAnswer['yieldTo']>>({
+      type: 'object',
+      additionalProperties: {
+        type: 'array',
+        items: Type.Object({ rank: Type.Integer(), id: JobId }),
+      },
       description:
-        'By lane: how many slots to leave free of assigned jobs until the next answer. Only where the request has prefetch',
+        'By lane: jobs that cannot be assigned. Leave a slot free for each that comes before the next assigned job, by rank and then by id. Only if the request has prefetch',
     }),
   ),
   lost: Type.Optional(

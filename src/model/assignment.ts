@@ -51,6 +51,12 @@ export interface JobAttempt {
   readonly attempt: number
 }
 
+/** Where a job stands in its lane: by rank, then by id. */
+export interface JobPosition {
+  readonly rank: number
+  readonly id: string
+}
+
 /** A job that the worker holds. */
 export interface NamedJob extends JobAttempt {
   /** It no longer runs. A later request reports its outcome. */
@@ -128,10 +134,10 @@ export interface CycleAnswer {
   /** The request had no effect: the worker must first return its waiting jobs. */
   readonly recall?: boolean
   /**
-   * How many slots of each lane prefetched jobs must leave free until the next answer. As many jobs come first that the
-   * worker cannot be assigned, because they start only in a free slot.
+   * By lane: jobs that the worker cannot be assigned, in order. Until the next answer, it leaves a slot free for each of them that comes before its
+   * next prefetched job.
    */
-  readonly yieldSlots?: Readonly<Record<string, number>>
+  readonly yieldTo?: Readonly<Record<string, readonly JobPosition[]>>
   /** True when this cycle only restored consistency and jobs may be waiting. Run the next cycle at once. */
   readonly again: boolean
   /** Models to evict. They get no more jobs, and the worker reports in a later cycle that they are unloaded. */

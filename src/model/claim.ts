@@ -1,4 +1,4 @@
-import type { Assignment } from './assignment.ts'
+import type { Assignment, CycleAnswer } from './assignment.ts'
 import type { LeafPolicy } from './composite.ts'
 
 /** What a cycle reports besides jobs. */
@@ -15,8 +15,8 @@ export interface CycleReport {
   readonly waitMs?: number | null
   /** Not all classes were scanned, and the worker can take more jobs. */
   readonly more?: true
-  /** How many slots of each lane to leave free for jobs that come first and cannot be assigned. */
-  readonly yield?: Readonly<Record<string, number>>
+  /** The jobs of each lane that come first and cannot be assigned. */
+  readonly yieldTo?: CycleAnswer['yieldTo']
   /**
    * How long the database took to find the first ready jobs, if that was long. Many dead index entries then precede
    * them.

@@ -310,7 +310,7 @@ export class Dispatcher {
     this.#options.models.unload(answer.unload ?? [])
     this.#attempts.lose(answer.lost)
     this.#prefetcher.lose(answer.lost)
-    this.#prefetcher.yieldSlots(answer.yieldSlots)
+    this.#prefetcher.yieldTo(answer.yieldTo)
     this.#accept(this.#unknown(answer.assignments))
     // A task that ends at once would start the prefetched jobs, one after the other, before the next cycle is sent.
     this.#prefetcher.keepAllWhile(() => {

@@ -77,6 +77,11 @@ export class Prefetched {
     this.#count(assignment, 1)
   }
 
+  /** The next job of a lane. */
+  first(lane: string): Assignment | undefined {
+    return this.#lanes.get(lane)?.[0]?.assignment
+  }
+
   /** The next job of a lane, which the caller starts. `'recalled'`: the heartbeat thread has taken it back. */
   next(lane: string): Waiting | 'recalled' | undefined {
     const first = this.#lanes.get(lane)?.[0]

@@ -33,6 +33,9 @@ const assignment = (id: number): Assignment => ({
   ...{ submittedAt: '', input: null, prefetched: { rank: 0 } },
 })
 
+/** It comes before all that wait. */
+const EARLIER = { rank: -10, id: '99' }
+
 describe('a worker with two slots in use and four jobs assigned', () => {
   let running: Running
   let prefetcher: Prefetcher
@@ -55,7 +58,7 @@ describe('a worker with two slots in use and four jobs assigned', () => {
       prefetcher.grant('narrow')
       running.start(assignment(id))
     }
-    for (const id of [3, 4, 5, 6]) prefetcher.accept(assignment(id), performance.now())
+    for (const id of [30, 40, 50, 60]) prefetcher.accept(assignment(id), performance.now())
   })
 
   /** One of the running jobs ends. */
@@ -66,14 +69,14 @@ describe('a worker with two slots in use and four jobs assigned', () => {
 
   test('starts one for each that ends, and keeps all slots in use', () => {
     end()
-    expect(running.ids).toEqual(['2', '3'])
+    expect(running.ids).toEqual(['2', '30'])
     prefetcher.begin(false)
     expect([prefetcher.request.slots('narrow'), prefetcher.reserved]).toEqual([2, 0])
     expect(prefetcher.keepsSlotsBusy).toBe(true)
   })
 
   test('leaves the slots free that it yields, and reports them as unused', () => {
-    prefetcher.yieldSlots({ narrow: 1 })
+    prefetcher.yieldTo({ narrow: [EARLIER] })
     expect(prefetcher.keepsSlotsBusy).toBe(false)
     end()
     expect(running.ids).toEqual(['2'])
@@ -82,7 +85,7 @@ describe('a worker with two slots in use and four jobs assigned', () => {
   })
 
   test('yields slots that become free while the next cycle is under way', () => {
-    prefetcher.yieldSlots({ narrow: 1 })
+    prefetcher.yieldTo({ narrow: [EARLIER] })
     prefetcher.begin(false)
     expect(prefetcher.request.slots('narrow')).toBe(2)
     end()
@@ -90,20 +93,40 @@ describe('a worker with two slots in use and four jobs assigned', () => {
   })
 
   test('starts jobs again in the slots that it has once nothing comes first', () => {
-    prefetcher.yieldSlots({ narrow: 2 })
+    prefetcher.yieldTo({ narrow: [EARLIER, { rank: 0, id: '2' }] })
     end()
     end()
     expect(running.ids).toEqual([])
-    prefetcher.yieldSlots(undefined)
+    prefetcher.yieldTo(undefined)
     prefetcher.fill()
-    expect(running.ids).toEqual(['3', '4'])
+    expect(running.ids).toEqual(['30', '40'])
     expect(returned).toEqual([])
     prefetcher.close()
   })
 
-  test('yields the slots of the lanes that are named and no others', () => {
-    prefetcher.yieldSlots({ other: 2 })
+  test('yields no slot to a job that comes after those that are waiting', () => {
+    prefetcher.yieldTo({
+      narrow: [
+        { rank: 0, id: '100' },
+        { rank: 1, id: '1' },
+      ],
+    })
     end()
-    expect(running.ids).toEqual(['2', '3'])
+    expect(running.ids).toEqual(['2', '30'])
+  })
+
+  test('starts the jobs that come before, and then yields', () => {
+    prefetcher.yieldTo({ narrow: [{ rank: 0, id: '45' }] })
+    for (let n = 0; n < 3; n++) end()
+    expect(running.ids).toEqual(['40'])
+    prefetcher.begin(false)
+    expect(prefetcher.request.slots('narrow')).toBe(1)
+    prefetcher.close()
+  })
+
+  test('yields the slots of the lanes that are named and no others', () => {
+    prefetcher.yieldTo({ other: [EARLIER] })
+    end()
+    expect(running.ids).toEqual(['2', '30'])
   })
 })

@@ -1,5 +1,12 @@
 import type { AssignedCells } from '../model/assigned-cells.ts'
-import type { Assignment, CycleAnswer, EndedAttempt, JobAttempt, Prefetch } from '../model/assignment.ts'
+import type {
+  Assignment,
+  CycleAnswer,
+  EndedAttempt,
+  JobAttempt,
+  JobPosition,
+  Prefetch,
+} from '../model/assignment.ts'
 import { taskInLane } from '../model/task-in-lane.ts'
 import type { Attempts } from './attempts.ts'
 import type { JobSource } from './job-source.ts'
@@ -52,8 +59,8 @@ export class Prefetcher {
   readonly #prefetched: Prefetched
   /** How many jobs of a lane may run: as many as the last cycle said, and those that its answer gave a slot. */
   #slots = new Map<string, number>()
-  /** How many of them waiting jobs leave free, for jobs that come first and cannot be assigned. */
-  #yielded: ReadonlyMap<string, number> = new Map()
+  /** By lane: jobs that cannot be assigned, and get the slots before waiting jobs that come later. */
+  #yieldTo: ReadonlyMap<string, readonly JobPosition[]> = new Map()
   /** `#slots` of all lanes together. */
   #allSlots = 0
   /** Jobs that were waiting when the last cycle was sent, or came with its answer, and wait no more. */
@@ -99,7 +106,7 @@ export class Prefetcher {
   /** Jobs wait, and none of the slots that the worker had with the last cycle is idle. */
   get keepsSlotsBusy(): boolean {
     return (
-      this.#prefetched.size > 0 && this.#yielded.size === 0 && this.#options.attempts.size >= this.#allSlots
+      this.#prefetched.size > 0 && this.#yieldTo.size === 0 && this.#options.attempts.size >= this.#allSlots
     )
   }
 
@@ -167,15 +174,19 @@ export class Prefetcher {
 
   /** In how many slots of a lane waiting jobs may start. */
   #usable(lane: string): number {
-    return (this.#slots.get(lane) ?? 0) - (this.#yielded.get(lane) ?? 0)
+    const slots = this.#slots.get(lane) ?? 0
+    const next = this.#prefetched.first(lane)
+    const others = this.#yieldTo.get(lane)
+    if (next === undefined || others === undefined) return slots
+    return slots - others.filter((each) => precedes(each, next)).length
   }
 
   /**
-   * Leaves so many slots of each lane free until the next answer says otherwise. The next cycle then asks for jobs for them, and the
-   * database gives it those that come first.
+   * Leaves slots free for these jobs, as long as they come before those that are waiting, until the next answer. The next cycle asks for jobs for
+   * these slots, and the database gives it those that come first.
    */
-  yieldSlots(slots: CycleAnswer['yieldSlots']): void {
-    this.#yielded = new Map(Object.entries(slots ?? {}))
+  yieldTo(jobs: CycleAnswer['yieldTo']): void {
+    this.#yieldTo = new Map(Object.entries(jobs ?? {}))
   }
 
   /** The answer to the cycle arrived so long after it was sent. */
@@ -324,4 +335,10 @@ export class Prefetcher {
 /** It goes back as if it had not been assigned. */
 function unstarted({ id, attempt }: Assignment): EndedAttempt {
   return { id, attempt, ending: { kind: 'unstarted' } }
+}
+
+function precedes(one: JobPosition, { id, prefetched }: Assignment): boolean {
+  const rank = prefetched?.rank ?? 0
+  if (one.rank !== rank) return one.rank < rank
+  return one.id.length === id.length ? one.id < id : one.id.length < id.length
 }

@@ -302,8 +302,8 @@ describe('classes that share a lane', () => {
     const rows = await general(asked)
     const report = rows.pop()
     expect(assignedOf(rows)).toEqual(started(3))
-    // The worker leaves a slot free for it.
-    expect(report).toMatchObject({ id: null, report: { yield: { steady: 1 } } })
+    // The worker leaves a slot free for it, once the assigned jobs before it have started.
+    expect(report).toMatchObject({ id: null, report: { yieldTo: { steady: [{ rank: 0 }] } } })
     // It is the first in line now, and has the next free slot.
     const next = await general({ ...asked, known: rows.at(-1)!.seq, done: rows.slice(0, 1), run: 3, free: 1 })
     expect(next[0]).toMatchObject({ class_id: other, assigned: false })

@@ -294,7 +294,7 @@ describe.skipIf(noBrowser !== undefined)(`the dashboard ${noBrowser ?? 'in Chrom
     expect(await create.isDisabled()).toBe(true)
     await form.getByLabel('Name').fill('batch')
     await create.click()
-    await form.getByText(/lane batch exists already/i).waitFor()
+    await form.getByText(/lane batch already exists/i).waitFor()
     await form.getByLabel('Name').fill('night')
     await form.getByLabel('Slots').fill('2')
     await form.getByLabel('Reason').fill('nights are free')

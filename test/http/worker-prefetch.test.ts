@@ -36,7 +36,7 @@ interface Cycled {
   readonly jobs: Job[]
   readonly assigned?: (Job & { readonly rank: number; readonly again?: boolean })[]
   readonly seen?: string
-  readonly yieldSlots?: Readonly<Record<string, number>>
+  readonly yieldTo?: Readonly<Record<string, readonly object[]>>
   readonly recall?: boolean
   readonly lost?: string[]
   readonly refused?: Job[]
@@ -177,25 +177,33 @@ test('assigns at most as many jobs as the worker asks for and the lane allows', 
   expect((await hand.send({ prefetch: hand.prefetch(1000) })).assigned).toBeUndefined()
 })
 
-test('says how many slots to leave free for jobs that come first and cannot be assigned', async () => {
+test('names the jobs that come first and cannot be assigned, so that the worker leaves slots free for them', async () => {
   const { hand } = await busy(20, [{ name: 'act' }, { name: 'alarm', onLost: 'fail' }])
   const ask = () => hand.prefetch(1000, hand.running.length)
   const later = await server.app.submit(alarm, 1, { priority: -1 })
   const before = hand.take(await hand.send({ prefetch: ask() }))
-  expect([before.assigned?.length, before.yieldSlots]).toEqual([2, undefined])
+  expect([before.assigned?.length, before.yieldTo]).toEqual([2, undefined])
   const [first, second] = await server.app.submitMany(alarm, [1, 2], { priority: 1 })
   const ended = hand.end(1)
   hand.start(1)
   const answer = hand.take(await hand.send({ ended, prefetch: ask() }))
-  expect(answer).toMatchObject({ jobs: [], yieldSlots: { narrow: 2 } })
+  expect(answer).toMatchObject({
+    jobs: [],
+    yieldTo: {
+      narrow: [
+        { rank: -1, id: first!.id },
+        { rank: -1, id: second!.id },
+      ],
+    },
+  })
   expect(answer.assigned).toBeUndefined()
   // It starts no assigned job in the slots that become free, and they go to the jobs that come first.
   const next = hand.take(await hand.send({ ended: hand.end(1), free: 1, prefetch: ask() }))
   expect(idsOf(next.jobs)).toEqual([first!.id])
-  expect(next.yieldSlots).toEqual({ narrow: 1 })
+  expect(next.yieldTo).toEqual({ narrow: [{ rank: -1, id: second!.id }] })
   const last = hand.take(await hand.send({ ended: hand.end(1), free: 1, prefetch: ask() }))
   expect(idsOf(last.jobs)).toEqual([second!.id])
-  expect(last.yieldSlots).toBeUndefined()
+  expect(last.yieldTo).toBeUndefined()
   expect((await server.app.getJob(later.id)).status).toBe('queued')
 })
 

@@ -11,7 +11,7 @@
 --   resync  fewer jobs ended than were sent      locked  lanes that were skipped, because another session has locked them
 --   ahead   how many free workers come first     waitMs  after how long it may take what it left to them
 --   more    some classes were not looked at, and the worker can take more
---   yield   how many slots of each lane the worker should leave free for jobs that cannot be assigned and come first
+--   yieldTo the jobs of each lane that cannot be assigned and come first
 --   scanMs  how long the first ready jobs took to find, if more than 5 ms: there are many dead entries before them
 --
 -- The settings below pin the plans: a plan cached while the table was empty would otherwise scan and sort it once it is full (in a prototype:
@@ -76,7 +76,7 @@ declare
   v_wait     integer;
   v_more     boolean;                  -- classes were left out, and it can take more
   v_locked   text[];
-  v_yield    jsonb;                    -- slots to leave free, by lane
+  v_yield    jsonb;                    -- jobs to leave slots to, by lane
   v_scan_ms  numeric     := 0;
 begin
   if v_free > 0 or v_assigns then
@@ -168,7 +168,7 @@ begin
     end if;
   end if;
   if v_assigns and v_whole and v_ahead is null and -1 = any (p_class_ahead) then
-    v_yield := sluice.slots_to_yield_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
+    v_yield := sluice.jobs_to_yield_to_v1(v_ready, p_classes, p_class_lane, p_class_ahead, p_lanes, v_lanes);
   end if;
   v_more := v_whole and cardinality(p_classes) > 64 and cardinality(v_ready) >= 64
     and (select sum(l.run - l.ran) from unnest(v_lanes) l) < v_may.free;
@@ -183,7 +183,7 @@ begin
     report := coalesce(report, '{}') || '{"more": true}';
   end if;
   if v_yield is not null then
-    report := coalesce(report, '{}') || jsonb_build_object('yield', v_yield);
+    report := coalesce(report, '{}') || jsonb_build_object('yieldTo', v_yield);
   end if;
   if v_locked <> '{}' then
     report := coalesce(report, '{}') || jsonb_build_object('locked', v_locked);

@@ -51,7 +51,7 @@ export interface SessionOptions extends Served {
 }
 
 /** The result of a cycle. */
-interface SentCycle extends Pick<CycleAnswer, 'yieldSlots'> {
+interface SentCycle extends Pick<CycleAnswer, 'yieldTo'> {
   readonly rows: readonly ClaimedRow[]
   /** False if the model events were not stored and no job was looked for. */
   readonly isWhole: boolean
@@ -248,7 +248,7 @@ export class WorkerSession {
     const unwanted = prefetch === undefined ? undelivered.filter((id) => this.#assigned.has(id)) : []
     for (const id of unwanted)
       endings.push({ id, attempt: this.#held.get(id)!.attempt, ending: { kind: 'unstarted' } })
-    const { rows, isWhole, yieldSlots } = await this.#send(endings, ask, recorded)
+    const { rows, isWhole, yieldTo } = await this.#send(endings, ask, recorded)
     const { unload } = this.claiming.planner
     const again = await this.#load(undelivered.filter((id) => !unwanted.includes(id)))
     const assignments = [
@@ -264,7 +264,7 @@ export class WorkerSession {
         this.#outOfStep || undelivered.length > 0 || this.claiming.hasMore || (!isWhole && request.free > 0),
       ...(unload.length > 0 && { unload }),
       ...(news !== undefined && { newsTaken: isWhole }),
-      ...(yieldSlots !== undefined && { yieldSlots }),
+      ...(yieldTo !== undefined && { yieldTo }),
     }
   }
 
@@ -320,9 +320,9 @@ export class WorkerSession {
       await this.#sendOneByOne(ended, claimingNothing(ask), error, recorded)
       return { rows: [], isWhole: false }
     }
-    const { resync, yield: yieldSlots } = answer.report
+    const { resync, yieldTo } = answer.report
     if (resync !== true)
-      return { rows: answer.jobs, isWhole: true, ...(yieldSlots !== undefined && { yieldSlots }) }
+      return { rows: answer.jobs, isWhole: true, ...(yieldTo !== undefined && { yieldTo }) }
     this.#outOfStep = true
     this.#options.log.warn({ worker: this.#workerId, jobs: ended.map(({ id }) => id).slice(0, 20) }, REFUSED)
     return { rows: [], isWhole: true }

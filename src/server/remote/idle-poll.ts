@@ -13,9 +13,9 @@ export interface RemoteCycle extends Omit<CycleRequest, 'running' | 'prefetch'> 
 
 /** Nothing that a worker has to act upon. */
 export function saysNothing({ assignments, lost, again, ...answer }: CycleAnswer): boolean {
-  const { recall = false, unload = [], yieldSlots } = answer
+  const { recall = false, unload = [], yieldTo } = answer
   const count = assignments.length + lost.length + unload.length
-  return count === 0 && !again && !recall && yieldSlots === undefined
+  return count === 0 && !again && !recall && yieldTo === undefined
 }
 
 /** All jobs that a worker names. */

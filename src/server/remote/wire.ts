@@ -181,7 +181,7 @@ export function toAnswer(answer: RemoteAnswer): CycleAnswerBody {
     recall = false,
     unload = [],
     newsTaken = false,
-    yieldSlots,
+    yieldTo,
     seen,
   } = answer
   // Those that do not fit into one answer come with the next: the worker does not name them as running.
@@ -204,7 +204,7 @@ export function toAnswer(answer: RemoteAnswer): CycleAnswerBody {
     ...(refused.length > 0 && { refused: refused.map((each) => ({ ...each, code: 'LEASE_LOST' })) }),
     ...(unload.length > 0 && { unload: [...unload] }),
     ...(newsTaken && { newsTaken }),
-    ...(yieldSlots !== undefined && { yieldSlots }),
+    ...(yieldTo !== undefined && { yieldTo }),
     ...((again || fit < assignments.length) && { again: true }),
     ...(orders !== undefined && {
       cancel: [...orders.cancels],

@@ -97,8 +97,8 @@ function isEmpty({
   unload = [],
   again = false,
   recall = false,
-  yieldSlots,
+  yieldTo,
 }: CycleAnswerBody): boolean {
   const count = jobs.length + assigned.length + lost.length + unload.length
-  return count === 0 && !again && !recall && yieldSlots === undefined
+  return count === 0 && !again && !recall && yieldTo === undefined
 }

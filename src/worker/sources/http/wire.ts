@@ -19,7 +19,7 @@ const MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 export function toCycleAnswer(body: CycleAnswerBody): CycleAnswer {
   const { jobs, assigned = [], lost = [], refused = [], again = false, unload, newsTaken = false } = body
-  const { yieldSlots } = body
+  const { yieldTo } = body
   const { cancel, draining, stop } = body
   return {
     assignments: [...jobs.map(toAssignment), ...assigned.map(toAssigned)],
@@ -28,7 +28,7 @@ export function toCycleAnswer(body: CycleAnswerBody): CycleAnswer {
     again,
     newsTaken,
     ...(unload !== undefined && { unload }),
-    ...(yieldSlots !== undefined && { yieldSlots }),
+    ...(yieldTo !== undefined && { yieldTo }),
     ...(draining !== undefined && {
       orders: { cancels: cancel ?? [], draining, stopping: stop === true },
     }),
