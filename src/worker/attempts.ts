@@ -25,19 +25,19 @@ export interface AttemptsOptions {
   readonly models: ModelKeeper
   readonly graceMs: number
   readonly log: WorkerLog
-  /** Told when task code begins and ends, so that a blocked event loop can be blamed on somebody. */
+  /** Notified when task code starts and ends, so that a report of a blocked event loop can name the task. */
   readonly watch?: { started(task: string): void; ended(task: string): void }
 }
 
-/** Whom attempts tell what became of them. */
+/** Callbacks for the outcomes of attempts. */
 export interface AttemptEvents extends StartEvents {
   /** An attempt is over and has to be reported. */
   ended(ended: EndedAttempt): void
-  /** Everything about the attempts that ended is in order: report them. */
+  /** The attempts that ended are cleaned up: report them. */
   settled(): void
 }
 
-/** Of jobs that are lost at once, how many the log names one by one. */
+/** How many jobs the log names individually when many are lost at once. */
 const NAMED_LOSSES = 5
 
 /** The attempts that a worker runs, from their start to the ending that is reported. */
@@ -61,7 +61,7 @@ export class Attempts {
     return this.#running.size
   }
 
-  /** How many of them are of a lane. */
+  /** How many attempts run in a lane. */
   countIn(lane: string): number {
     return this.#countByLane.get(lane) ?? 0
   }
@@ -70,12 +70,12 @@ export class Attempts {
     return this.#running.get(id)?.number === attempt
   }
 
-  /** All of them, as a worker names them. */
+  /** All running attempts, in the form that a worker reports. */
   named(): JobAttempt[] {
     return [...this.#running].map(([id, { number }]) => ({ id, attempt: number }))
   }
 
-  /** Whether the lanes of all of them are among these. */
+  /** Whether every running attempt is in one of these lanes. */
   areIn(lanes: readonly string[]): boolean {
     for (const { assignment } of this.#running.values()) if (!lanes.includes(assignment.lane)) return false
     return true
@@ -102,7 +102,7 @@ export class Attempts {
     else this.#execute(task, attempt)
   }
 
-  /** The model comes first, where there is one. The time that takes is not the task's. */
+  /** Loads the model first, if there is one. The load time does not count towards the timeout of the task. */
   async #executeOnDevices(task: AnyTask, attempt: RunningAttempt): Promise<void> {
     try {
       await enterDevices(this.#options.models, task, attempt)
@@ -160,7 +160,7 @@ export class Attempts {
         .catch((error: unknown) =>
           this.#options.log.warn(
             { job: attempt.assignment.id, error: String(error) },
-            'the workdir could not be removed',
+            'could not remove the workdir',
           ),
         )
         .finally(() => this.#report(task, attempt, outcome))
@@ -172,7 +172,7 @@ export class Attempts {
     if (attempt.gone) {
       this.#options.log.warn(
         { job: id, attempt: attempt.number },
-        'a late result was dropped: the lease is lost',
+        'dropped a late result: the lease was lost',
       )
       attempt.span?.end('lost', 'the lease was lost')
       if (isOnDevices(attempt)) leaveDevices(this.#options.models, attempt, false)
@@ -259,7 +259,7 @@ export class Attempts {
     }
   }
 
-  /** Stops all of them. @param graceMs How long processes and programs get; their own time when left out. */
+  /** Stops all attempts. @param graceMs The grace period of processes and programs; by default, each keeps its own. */
   stopAll(reason: Stop, graceMs?: number): void {
     for (const attempt of this.#running.values()) {
       if (graceMs !== undefined) attempt.graceMs = graceMs
@@ -267,7 +267,7 @@ export class Attempts {
     }
   }
 
-  /** Resolves when none runs, or after so long. */
+  /** Resolves when no attempt runs, or after this time. */
   async drainedWithin(ms: number): Promise<void> {
     if (this.#running.size === 0) return
     let timer: NodeJS.Timeout | undefined
@@ -283,14 +283,14 @@ export class Attempts {
     this.#onIdle = undefined
   }
 
-  /** Ends the wait for them. */
+  /** Ends the wait of `drainedWithin`. */
   hurry(): void {
     this.#onIdle?.()
   }
 
   /**
-   * Gives up what has not stopped. Its code ignores its signal and may go on running, as long as the process does. Where a second
-   * run would do harm the job is not handed back for one: it stays this worker's until its lease ends, and fails.
+   * Gives up attempts that ignore their signal. Their code may continue until the process ends. If a second run would do harm
+   * (`onLost: 'fail'`), the job is not handed back: it stays with this worker until its lease ends, and fails.
    */
   giveUp(): void {
     for (const [id, attempt] of [...this.#running]) {

@@ -225,6 +225,6 @@ function formatParts(parts: unknown[]): string {
   try {
     return format(...parts)
   } catch {
-    return 'this line could not be put together: showing one of its values failed'
+    return 'could not format this line: one of its values cannot be shown'
   }
 }

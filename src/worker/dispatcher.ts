@@ -35,9 +35,8 @@ const RETRY_MS = 500
 /** While prefetched jobs keep its slots in use, a worker gathers endings for this long before it reports them: a cycle costs as much for one as for ten. */
 const GATHER_MS = 5
 
-const LATE =
-  'jobs came when no heartbeat got through any more; they are not started before the database was asked'
-const DECLARED_DEAD = 'this worker was declared dead; its late results are refused and it registers again'
+const LATE = 'jobs arrived while no heartbeat got through; they start only after the database confirms them'
+const DECLARED_DEAD = 'this worker was declared dead; its late results are rejected and it registers again'
 
 /**
  * Gets a worker its jobs and reports their endings, whatever the source.
@@ -104,7 +103,7 @@ export class Dispatcher {
         queueMicrotask(() => this.report())
       },
     })
-    this.#outage = new RepeatedWarning(options.log, 'cycles get through again')
+    this.#outage = new RepeatedWarning(options.log, 'cycles succeed again')
   }
 
   open(): Promise<void> {
@@ -273,7 +272,7 @@ export class Dispatcher {
       this.#ended = [...ended, ...this.#ended]
       const code = error instanceof Error && 'code' in error ? { code: error.code } : {}
       const facts = { worker: this.#options.name, error: messageOf(error), ...code }
-      this.#outage.failed(facts, 'cycle failed; what it reported is sent again')
+      this.#outage.failed(facts, 'cycle failed; its report will be sent again')
       return undefined
     }
   }

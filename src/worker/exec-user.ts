@@ -46,17 +46,17 @@ export async function findExecUser(
       `${where}, and this machine has no such user. Create the account, or name user and group by their numbers: user: "1001:1001"`,
     )
   if (user.uid === 0 || user.gid === 0)
-    throw unavailable(`${where}, which has the rights of root. Name an account of its own for such programs`)
+    throw unavailable(`${where}, which has the rights of root. Use a dedicated account for such programs`)
   if (user.uid === process.geteuid?.())
     throw unavailable(
-      `${where}, which is the user of this worker: nothing would keep the program from what the worker can reach. Name another account`,
+      `${where}, which is the user of this worker: the program could access everything that the worker can. Use another account`,
     )
   const wrong = await whyNoBoundary(user)
   if (wrong !== undefined) throw unavailable(`${where}, and ${wrong}`)
   for (const folder of closed) {
     if (await canEnter(user, folder))
       throw unavailable(
-        `${where}, who can enter ${folder}, which belongs to the database. Name an account that runs nothing else`,
+        `${where}, who can enter ${folder}, which belongs to the database. Use an account that runs nothing else`,
       )
   }
   return user
@@ -72,7 +72,7 @@ export async function canEnter(user: ExecUser, folder: string): Promise<boolean>
   const answer = stdout.trim()
   if (ok && (answer === 'yes' || answer === 'no')) return answer === 'yes'
   throw unavailable(
-    `whether user ${JSON.stringify(user.name)} can enter ${folder} could not be found out: ${error || 'no answer'}. Start the worker again`,
+    `could not check whether user ${JSON.stringify(user.name)} can enter ${folder}: ${error || 'no answer'}. Restart the worker`,
   )
 }
 
@@ -114,7 +114,7 @@ export function closedFiles(): number[] {
   const last = Math.max(2, ...inherited)
   if (last > MOST_FILES)
     throw unavailable(
-      `this worker was started with file descriptor ${last} open, which its programs would inherit: start it without`,
+      `this worker was started with file descriptor ${last} open, which its programs would inherit: start it without that descriptor`,
     )
   if (last === 2) return []
   nothing ??= openSync('/dev/null', 'r')

@@ -32,7 +32,7 @@ export async function parseInput(task: Pick<AnyTask, 'name' | 'schema'>, input: 
   })
   throw new SluiceError(
     'INVALID_INPUT',
-    `the input of task ${task.name} is not right: ${problems.join('; ')}`,
+    `the input of task ${task.name} is not valid: ${problems.join('; ')}`,
     {
       details: { task: task.name, problems },
     },

@@ -20,13 +20,13 @@ export interface StartEvents {
   broken(why: string): void
 }
 
-/** What keeps a worker from starting jobs: faults of its machine, and tasks that it lacks something for. */
+/** Tracks why a worker cannot start jobs: faults of its machine, and tasks whose requirements it does not meet. */
 export class StartFaults {
   readonly #options: StartOptions
   readonly #events: StartEvents
-  /** Faults of this machine in a row. */
+  /** Consecutive faults of this machine. */
   #failedStarts = 0
-  /** Tasks it could not start. */
+  /** Tasks that could not start. */
   readonly #tasks = new FailedStarts()
 
   constructor(options: StartOptions, events: StartEvents) {
@@ -34,7 +34,7 @@ export class StartFaults {
     this.#events = events
   }
 
-  /** Too many faults of this machine in a row: it takes no jobs. */
+  /** After too many consecutive faults of its machine, the worker takes no jobs. */
   get isBroken(): boolean {
     return this.#failedStarts >= FAILED_STARTS_UNTIL_BROKEN
   }
@@ -48,23 +48,23 @@ export class StartFaults {
     return this.#tasks.limits(isStarting, performance.now())
   }
 
-  /** In how long a task that could not be started may be tried again. */
+  /** The time until a task that could not start may be tried again. */
   get nextMs(): number {
     return this.#tasks.nextMs(performance.now())
   }
 
-  /** This worker is another one now: operators have to hear again which tasks it cannot start. */
+  /** Reports the tasks that cannot start again, because the worker has registered under a new id. */
   startOver(): void {
     for (const { task, why, retryMs } of this.#tasks.withdrawn(performance.now()))
       this.#options.source.withdrawTask(task, why, retryMs)
   }
 
-  /** A job was started: the machine is in order. */
+  /** A job has started, so the machine works. */
   noteWorking(): void {
     if (!this.isBroken) this.#failedStarts = 0
   }
 
-  /** Takes no more jobs until somebody brings it back: something this worker needs is missing or broken. */
+  /** Stops taking jobs until an operator undrains the worker. */
   breakDown(cause: unknown): void {
     const error = errorText(cause)
     this.#failedStarts = FAILED_STARTS_UNTIL_BROKEN
@@ -75,7 +75,7 @@ export class StartFaults {
     )
   }
 
-  /** Somebody says that it can start jobs again. */
+  /** An operator undrained the worker. */
   mend(): void {
     this.#failedStarts = 0
   }
@@ -91,13 +91,13 @@ export class StartFaults {
   }
 
   /**
-   * The job goes back to the queue. Three in a row withdraw the task from this worker for a while, and nothing else. Gives what is
-   * kept with the attempt.
+   * The job goes back to the queue. Three consecutive failures withdraw only this task from this worker for a while. Returns the error
+   * that is stored with the attempt.
    */
   noteFailed(attempt: RunningAttempt, error: StartFailure): StartFailure {
     const { id, task } = attempt.assignment
     const { retryMs, withdrawn } = this.#tasks.failed(task, error.message, performance.now())
-    // Not at a time: that is the database's to say, and this machine's clock may differ.
+    // A duration and not a time, because the clock of this machine may differ from the clock of the database.
     const text = `worker ${this.#options.name} cannot start task ${task}: ${error.message}; retries in ${formatDuration(retryMs)}`
     this.#options.log.error({ job: id, task, error: error.message, retryMs }, text)
     attempt.services.log('error', text)
@@ -107,7 +107,7 @@ export class StartFaults {
 
   noteStarted(task: string): void {
     if (!this.#tasks.started(task)) return
-    this.#options.log.info({ task }, 'a task that could not be started has started again')
+    this.#options.log.info({ task }, 'a task that could not start has started again')
     this.#options.source.restoreTask(task)
     this.#events.startable()
   }

@@ -55,7 +55,7 @@ export class Workdirs {
     try {
       workdirs.#prepare()
     } catch (error) {
-      throw new BrokenWorker(`cannot make a folder for workdirs under ${root}: ${messageOf(error)}`, error)
+      throw new BrokenWorker(`cannot create a folder for workdirs under ${root}: ${messageOf(error)}`, error)
     }
     await removeDead(root, user)
     return workdirs
@@ -80,7 +80,7 @@ export class Workdirs {
       if (this.#user !== undefined) lchownSync(path, this.#user.uid, this.#user.gid)
       return path
     } catch (error) {
-      throw new BrokenWorker(`cannot make the workdir ${path}: ${messageOf(error)}`, error)
+      throw new BrokenWorker(`cannot create the workdir ${path}: ${messageOf(error)}`, error)
     }
   }
 
@@ -278,7 +278,7 @@ function checkRoot(root: string, user: ExecUser | undefined): void {
   const allowed = user === undefined || found.gid === user.gid
   if ((found.mode & SHARED) !== 0)
     throw new Error(
-      `others make files there (mode 0${(found.mode & 0o7777).toString(8)}); name a folder of its own, such as ${join(root, 'sluice-workdirs')}`,
+      `others can create files there (mode 0${(found.mode & 0o7777).toString(8)}); name a folder of its own, such as ${join(root, 'sluice-workdirs')}`,
     )
   if ((found.mode & 0o777) !== mode || !allowed)
     throw new Error(

@@ -135,7 +135,7 @@ test('a GPU that disappears is reported as lost, and as there when it is back', 
   gpus.remove('GPU-b')
   void devices.expectChange()
   await seen('the loss', (readings) => byKey(readings, 'GPU-b')?.lost === true)
-  expect(logged).toContain('a GPU is lost: it gets no more work')
+  expect(logged).toContain('a GPU disappeared: it gets no new work')
   gpus.add({ uuid: 'GPU-b', totalMiB: 8192 })
   void devices.expectChange()
   await seen('its return', (readings) => byKey(readings, 'GPU-b')?.lost === false)
@@ -166,13 +166,13 @@ test('marks GPUs as lost once the program is gone, reports it once, and restores
   // It failed before it went: that it is gone does not mean that it can be read.
   expect(logged).toEqual([
     expect.stringMatching(/^the GPUs cannot be read/),
-    'nvidia-smi is gone from this machine: its GPUs get no new work until it is back',
+    'nvidia-smi disappeared from this machine: its GPUs get no new work until it is available again',
   ])
   gpus.installed = true
   gpus.mode = 'works'
   void devices.expectChange()
   await seen('their return', (readings) => readings.every((each) => !each.lost))
-  expect(logged.slice(2)).toEqual(['a GPU is back', 'a GPU is back'])
+  expect(logged.slice(2)).toEqual(['a GPU is available again', 'a GPU is available again'])
 })
 
 test('keeps the last measurement, which ages, while the program hangs', async () => {

@@ -283,7 +283,7 @@ test('a folder that nobody could try to enter is not taken for one that is close
   const nobody = { name: 'nobody-at-all', uid: 2 ** 31, gid: 2 ** 31, home: '/' }
   await expect(canEnter(nobody, '/')).rejects.toMatchObject({
     code: 'EXEC_USER_UNAVAILABLE',
-    message: expect.stringContaining('could not be found out'),
+    message: expect.stringContaining('could not check whether user'),
   })
 })
 

@@ -291,7 +291,7 @@ test.concurrent(
     const other = await open(context, database.directUrl, { ...settings, tasks: [by('other')] })
     await other.work()
 
-    await until(() => warned.some((text) => text.startsWith('jobs came when')), 'the late answer')
+    await until(() => warned.some((text) => text.startsWith('jobs arrived while')), 'the late answer')
     expect(await other.job(job.id).result()).toBe(2)
     expect(begun).toEqual(['cut 1', 'other 2'])
     await other.close()

@@ -188,7 +188,7 @@ test('a stopped job does not wait for the load; the load is abandoned when no jo
   second.stop()
   await expect(entering[1]).rejects.toMatchObject({ reason: 'cancelled' })
   await until(() => keeper.hasNews, 'the news')
-  expect(told).toMatchObject({ message: 'nobody waits for the model any more' })
+  expect(told).toMatchObject({ message: 'no job waits for the model any more' })
   expect(news()!.unloaded).toEqual([{ model: 'llama', device: 'x' }])
 })
 

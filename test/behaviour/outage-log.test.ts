@@ -28,12 +28,12 @@ test('an outage is logged when it begins and when it ends, not with every try', 
   for (const connection of proxy.connections()) connection.cut()
   await until(() => tries > 60, 'many tries')
   heal()
-  await until(() => apps.logged.some(({ message }) => message === 'cycles get through again'), 'its end')
+  await until(() => apps.logged.some(({ message }) => message === 'cycles succeed again'), 'its end')
   await (await app.submit(act, undefined)).result()
   const lines = (text: RegExp) => apps.logged.filter(({ message }) => text.test(message))
   expect(lines(/^(cycle failed|resync failed)/)).toHaveLength(1)
   expect(lines(/^duties: the database cannot be reached$/).length).toBeLessThanOrEqual(1)
-  expect(lines(/^cycles get through again$/)).toHaveLength(1)
+  expect(lines(/^cycles succeed again$/)).toHaveLength(1)
 })
 
 test('the heartbeat that ends an outage does not give up a cycle on a connection made since', async () => {
@@ -59,7 +59,7 @@ test('the heartbeat that ends an outage does not give up a cycle on a connection
     else connection.cut()
   })
   for (const connection of proxy.connections()) connection.cut()
-  await until(() => apps.logged.some(({ message }) => message === 'cycles get through again'), 'a cycle')
+  await until(() => apps.logged.some(({ message }) => message === 'cycles succeed again'), 'a cycle')
   expect(failures()).toHaveLength(1)
   const cycles = proxy.connections('sluice-cycle')
   heals = true

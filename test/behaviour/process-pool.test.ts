@@ -267,10 +267,10 @@ describe('a crash', () => {
   test.each([
     ['exit', /the process running crash exited with code 0/],
     ['segfault', /the process running crash was killed by SIGSEGV/],
-    ['kill', /was killed by SIGKILL; when nobody did it, the system ran out of memory/],
+    ['kill', /was killed by SIGKILL; unless somebody did this, the system ran out of memory/],
     ['abort', /was killed by SIGABRT; Node does this when its heap is full/],
-    ['uncaught', /the process running crash crashed on an error nobody caught: from a timer/],
-    ['rejection', /the process running crash crashed on an error nobody caught: from a promise/],
+    ['uncaught', /the process running crash crashed on an uncaught error: from a timer/],
+    ['rejection', /the process running crash crashed on an uncaught error: from a promise/],
     ['disconnect', /the process running crash exited with code 1/],
   ])('fails its own job only, says how, and the process is replaced: %s', async (how, message) => {
     const gate = join(folder, `gate-${how}`)

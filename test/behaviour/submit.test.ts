@@ -161,7 +161,7 @@ test('an input that the schema refuses is not stored', async () => {
 
   await expect(app.submit(strict, { url: 'nowhere', size: 0 })).rejects.toMatchObject({
     code: 'INVALID_INPUT',
-    message: expect.stringMatching(/task strict is not right: url: .+; size: /),
+    message: expect.stringMatching(/task strict is not valid: url: .+; size: /),
   })
   // A caller that only knows the name is held to it as well.
   await expect(app.submit('strict', { url: 'https://example.com' })).rejects.toMatchObject({
@@ -193,7 +193,7 @@ test('any Standard Schema will do, also one that takes its time', async () => {
   expect((await app.getJob(job.id)).input).toBe(21)
   await expect(app.submit('doubled', 'x')).rejects.toMatchObject({
     code: 'INVALID_INPUT',
-    message: 'the input of task doubled is not right: a.0: no number; at all',
+    message: 'the input of task doubled is not valid: a.0: no number; at all',
   })
 })
 

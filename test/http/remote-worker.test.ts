@@ -300,7 +300,9 @@ describe('the protocol', () => {
       config: { ...loaded, config } as never,
     })
     await worker.close()
-    expect(lines.join('')).toContain('the server knows task echo with another priority, which counts')
+    expect(lines.join('')).toContain(
+      'the server has a different priority for task echo, which takes precedence',
+    )
     expect(lines.join('')).toContain('budgets of this file have no effect in a remote worker')
   })
 

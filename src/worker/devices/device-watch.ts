@@ -167,19 +167,16 @@ export class DeviceWatch {
     if (answer.kind === 'absent' && lost.length > 0)
       log.warn(
         { devices: lost.map(({ uuid }) => uuid) },
-        'nvidia-smi is gone from this machine: its GPUs get no new work until it is back',
+        'nvidia-smi disappeared from this machine: its GPUs get no new work until it is available again',
       )
     else
       for (const { uuid, name } of lost)
-        log.warn({ device: uuid, name }, 'a GPU is lost: it gets no more work')
+        log.warn({ device: uuid, name }, 'a GPU disappeared: it gets no new work')
     for (const { uuid, name } of gpus.filter((gpu) => !gpu.lost && before.has(gpu.uuid)))
-      log.info({ device: uuid, name }, 'a GPU is back')
+      log.info({ device: uuid, name }, 'a GPU is available again')
     const trouble = answer.kind === 'failed' ? answer.why : ''
     if (trouble !== '' && this.#trouble === '')
-      log.warn(
-        { error: trouble },
-        'the GPUs cannot be read; what is held is counted, what is used is not measured',
-      )
+      log.warn({ error: trouble }, 'the GPUs cannot be read; holdings are counted, but use is not measured')
     if (answer.kind === 'read' && this.#trouble !== '') log.info({}, 'the GPUs can be read again')
     this.#trouble = trouble
   }

@@ -160,7 +160,7 @@ export class ModelKeeper implements CopyEvents {
         const moved = once !== undefined && Math.abs(once - was) > NOISE_BYTES
         if (!moved && is > was) observed[device] = is - was
       }
-      log.info({ model: copy.model, devices: copy.devices, ms: Math.round(loadMs) }, 'a model is loaded')
+      log.info({ model: copy.model, devices: copy.devices, ms: Math.round(loadMs) }, 'loaded a model')
       copy.told = true
       if (copy.silent) return
       this.#news.loaded({
@@ -183,7 +183,7 @@ export class ModelKeeper implements CopyEvents {
     const key = keyOf(copy.model, copy.devices)
     if (this.#copies.get(key) === copy) this.#copies.delete(key)
     if (copy.silent) return
-    this.#options.log.info({ model: copy.model, devices: copy.devices }, 'a model is unloaded')
+    this.#options.log.info({ model: copy.model, devices: copy.devices }, 'unloaded a model')
     this.#news.unloaded(copy.devices.map((device) => ({ model: copy.model, device })))
     this.#options.onNews()
   }
@@ -214,12 +214,12 @@ export class ModelKeeper implements CopyEvents {
   /** What has to be done once nobody uses it. */
   #tidy(copy: LoadedCopy): void {
     if (copy.users > 0 || copy.isGone) return
-    if (copy.isLoading && !copy.leaving) copy.abortLoad(new Error('nobody waits for the model any more'))
+    if (copy.isLoading && !copy.leaving) copy.abortLoad(new Error('no job waits for the model any more'))
     else if (copy.leaving || !copy.told) void this.#end(copy)
   }
 
   #end(copy: LoadedCopy): Promise<void> {
-    copy.abortLoad(new Error('the model has to make room'))
+    copy.abortLoad(new Error('the model must make room for another'))
     this.#bump(copy.devices)
     return copy.unload()
   }

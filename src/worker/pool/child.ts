@@ -225,7 +225,7 @@ export class PoolChild {
   #crash(error: unknown): SluiceError {
     const who =
       this.#run === undefined ? 'a pool process' : `the process running ${this.#run.attempt.job.task}`
-    return failed(`${who} crashed on an error nobody caught: ${messageOf(error)}`, error)
+    return failed(`${who} crashed on an uncaught error: ${messageOf(error)}`, error)
   }
 
   #answerWorkdir(answer: WorkdirAnswer): void {
@@ -256,7 +256,8 @@ function inheritedFlags(): string[] {
 
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {
   if (signal === null) return `exited with code ${code}`
-  if (signal === 'SIGKILL') return 'was killed by SIGKILL; when nobody did it, the system ran out of memory'
+  if (signal === 'SIGKILL')
+    return 'was killed by SIGKILL; unless somebody did this, the system ran out of memory'
   if (signal === 'SIGABRT') return 'was killed by SIGABRT; Node does this when its heap is full'
   return `was killed by ${signal}`
 }

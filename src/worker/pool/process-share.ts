@@ -61,10 +61,10 @@ export class ProcessShare {
         if (this.#state !== 'running') return
         pool.resize(size)
         if (size !== before)
-          log.info({ processes: size, before }, 'the process pool has another share of the cores')
+          log.info({ processes: size, before }, 'the share of the cores for the process pool has changed')
       }
     } catch (error) {
-      log.warn({ error: messageOf(error) }, 'could not ask for a share of the cores')
+      log.warn({ error: messageOf(error) }, 'could not get the share of the cores')
       this.#timer = setTimeout(() => this.changed(), RETRY_MS)
       this.#timer.unref()
     } finally {

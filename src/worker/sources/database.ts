@@ -319,7 +319,7 @@ export class DatabaseSource implements JobSource {
       await addJobsDone(db, [{ workerId, jobs }])
     } catch (error) {
       this.#session.giveBackDone(jobs)
-      log.warn({ error: messageOf(error) }, 'could not note what this worker has done')
+      log.warn({ error: messageOf(error) }, 'could not record the activity of this worker')
     }
   }
 
@@ -339,7 +339,7 @@ export class DatabaseSource implements JobSource {
       if (why !== undefined) this.#options.log.info({ why }, 'this worker leaves its pool')
     } catch (error) {
       // The next heartbeat asks again.
-      this.#options.log.warn({ error: messageOf(error) }, 'could not ask whether to leave')
+      this.#options.log.warn({ error: messageOf(error) }, 'could not check whether to leave the pool')
     }
   }
 }

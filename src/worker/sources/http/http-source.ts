@@ -381,7 +381,7 @@ export class HttpSource implements JobSource {
     for (const { task, fields } of registered.differs ?? [])
       this.#options.log.warn(
         { task, fields },
-        `the server knows task ${task} with another ${fields.join(', ')}, which counts: change it in the config of the server, or in a program with access to the database`,
+        `the server has a different ${fields.join(', ')} for task ${task}, which takes precedence: change it in the config of the server, or in a program with access to the database`,
       )
   }
 

@@ -61,7 +61,7 @@ export class ServerLink {
     for (const sockets of Object.values(this.#agent.freeSockets))
       for (const socket of sockets ?? []) socket.destroy()
     for (const [sent, sentAt] of this.#underWay)
-      if (now - sentAt > ms) sent.destroy(new Error('the network was away meanwhile'))
+      if (now - sentAt > ms) sent.destroy(new Error('the network was unavailable meanwhile'))
   }
 
   /** Closes connections that nobody uses. */
@@ -119,7 +119,7 @@ export class ServerLink {
     } catch {
       throw new SluiceError(
         'SERVER_UNAVAILABLE',
-        `what answers at ${this.#server} does not speak Sluice's protocol: look at the address`,
+        `the program at ${this.#server} does not speak Sluice's protocol: check the address`,
       )
     }
   }
@@ -133,7 +133,7 @@ export class ServerLink {
       const detail = problem?.detail ?? `status ${status}`
       return new SluiceError(
         'SERVER_UNAVAILABLE',
-        `the server at ${this.#server} cannot do it now: ${detail}`,
+        `the server at ${this.#server} cannot process the request now: ${detail}`,
         typeof retryAfter === 'number' ? { details: { retryAfter } } : {},
       )
     }
