@@ -2830,6 +2830,20 @@ AS $function$
     from (select 1 from sluice.queue q where q.state = 'scheduled' and q.started_at is null and q.parent_id is null limit p_most) x
 $function$;
 
+--- function sluice.create_budget_v1(p_name text, p_given jsonb, p_bytes boolean, p_by text)
+CREATE OR REPLACE FUNCTION sluice.create_budget_v1(p_name text, p_given jsonb, p_bytes boolean, p_by text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into sluice.budgets (name, kind, bytes, declared, updated_by)
+    values (p_name, 'shared', p_bytes, jsonb_build_object('capacity', p_given -> 'capacity'), p_by) on conflict do nothing;
+  if not found then
+    return false;
+  end if;
+  return sluice.change_budget_v1(p_name, p_given, p_by, true);
+end $function$;
+
 --- function sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea, p_lives_ms bigint)
 CREATE OR REPLACE FUNCTION sluice.create_first_key_v1(p_name text, p_role text, p_hash bytea, p_lives_ms bigint)
  RETURNS bigint
@@ -7214,7 +7228,7 @@ CREATE OR REPLACE FUNCTION sluice.reset_budget_v1(p_name text, p_by text)
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform 1 from sluice.budgets b where b.name = p_name for no key update;
+  perform 1 from sluice.budgets b where b.name = p_name and b.declared ? 'kind' for no key update;
   if not found then
     return false;
   end if;

@@ -470,7 +470,11 @@ export class Sluice {
     return viewBudget(this.#calls, name)
   }
 
-  /** Restores the budget that files and programs last declared, including the limits of devices. */
+  /**
+   * Restores the budget that files and programs last declared, including the limits of devices.
+   *
+   * @throws {SluiceError} `BUDGET_NOT_FOUND`; `INVALID_ARGUMENT` when no file or program declares it.
+   */
   async resetBudget(name: string): Promise<BudgetView> {
     await this.#changes.resetBudget(name)
     return viewBudget(this.#calls, name)

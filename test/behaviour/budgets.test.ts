@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type SluiceOptions, task } from '../../src/index.ts'
 import { BUDGET_FIELDS } from '../../src/model/fields/budget.ts'
@@ -6,6 +7,7 @@ import { useApps } from '../support/apps.ts'
 import { useDatabase } from '../support/database.ts'
 import { Gate } from '../support/gate.ts'
 import { heldOf } from '../support/held.ts'
+import { waitingSessions } from '../support/state/lanes.ts'
 import { until } from '../support/until.ts'
 
 const database = useDatabase()
@@ -96,6 +98,58 @@ describe('a shared budget', () => {
     expect(await (async () => gate.arrivals.length)()).toBe(10)
     gate.open()
     await until(async () => (await held('whole')) === 0, 'all to end')
+  })
+})
+
+describe('a budget that an operator creates', () => {
+  test('is created once by two operators at the same time', async () => {
+    const app = await apps.open({})
+    const client = new pg.Client(database.url)
+    await client.connect()
+    onTestFinished(() => client.end())
+    // An open transaction holds the name, so that both wait for it.
+    await client.query(`begin; insert into sluice.budgets (name, kind) values ('twice', 'shared')`)
+    const both = Promise.allSettled([1, 2].map((capacity) => app.createBudget('twice', { capacity })))
+    await until(async () => (await waitingSessions(database.sql)) > 1, 'both to wait for the name')
+    await client.query('rollback')
+    const outcomes = await both
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { code: 'BUDGET_EXISTS' },
+    })
+    const winner = outcomes.findIndex(({ status }) => status === 'fulfilled') + 1
+    const { budgets } = await app.budgets()
+    expect(budgets.find(({ name }) => name === 'twice')).toMatchObject({ capacity: winner })
+  })
+
+  test('is not reset while no file or program declares it', async () => {
+    const app = await apps.open({})
+    await app.createBudget('made', { capacity: 3, quantum: 2, maxWait: '1m' })
+    await app.setBudget('made', { safety: 1 })
+    await expect(app.resetBudget('made')).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: expect.stringContaining('Delete it with: sluice budgets delete made'),
+    })
+    const made = async () => (await app.budgets()).budgets.find(({ name }) => name === 'made')
+    const operatorSet = ['capacity', 'maxWaitMs', 'quantum', 'safety']
+    expect(await made()).toMatchObject({ capacity: 3, quantum: 2, safety: 1, maxWaitMs: 60_000, operatorSet })
+    await apps.open({ budgets: { made: 5 } })
+    expect(await made()).toMatchObject({ capacity: 3, quantum: 2 })
+    const { quantum, maxWait } = BUDGET_FIELDS
+    expect(await app.resetBudget('made')).toMatchObject({
+      capacity: 5,
+      quantum: quantum.default,
+      maxWaitMs: maxWait.default,
+      safety: 0,
+      operatorSet: [],
+    })
+  })
+
+  test('has no limits of devices', async () => {
+    const app = await apps.open({})
+    const given = { capacity: 3, limits: { gpu0: 1 } }
+    await expect(app.createBudget('limited', given)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    expect((await app.budgets()).budgets.map(({ name }) => name)).not.toContain('limited')
   })
 })
 

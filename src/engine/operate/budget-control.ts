@@ -7,6 +7,7 @@ import { pickStored } from '../../model/fields/field.ts'
 import { readChange } from '../../model/fields/read-change.ts'
 import { isName, NAME_RULE } from '../../model/limits.ts'
 import { type BudgetChange, changeBudget } from '../../store/change-budget.ts'
+import { createBudget } from '../../store/create-budget.ts'
 import { deleteBudget } from '../../store/delete-budget.ts'
 import { listBudgetNames } from '../../store/list-budget-names.ts'
 import { listBudgets, type StoredBudget } from '../../store/list-budgets.ts'
@@ -40,19 +41,22 @@ export async function addBudget(
   by: string,
 ): Promise<void> {
   if (!isName(checkText(name, 'budget'))) throw invalidArgument('budget', name, NAME_RULE)
-  const fields = checked(given)
+  const { limits, ...fields } = checked(given)
+  if (limits !== undefined)
+    throw invalidBudget(
+      'limits',
+      `budget ${name} would have no devices; set capacity, or declare a budget with devices in a config file`,
+    )
   if (typeof fields.capacity !== 'number')
     throw invalidArgument('capacity', given.capacity, quantity.expected)
-  if ((await listBudgetNames(db)).includes(name))
+  // Files leave alone what an operator has set.
+  const { capacity } = fields
+  if (!(await createBudget(db, name, { ...fields, capacity }, hasUnit(given.capacity), by)))
     throw new SluiceError(
       'BUDGET_EXISTS',
       `budget ${name} already exists. Change it with: sluice budgets set ${name}`,
       { details: { name } },
     )
-  const made = { kind: 'shared', bytes: hasUnit(given.capacity), capacity: fields.capacity } as const
-  await changeBudget(db, name, made, by, false)
-  // Files leave alone what an operator has set.
-  await changeBudget(db, name, fields, by, true)
 }
 
 /**
@@ -95,9 +99,19 @@ function checkSizes(name: string, { capacity, limits = {} }: BudgetChange): void
       )
 }
 
-/** Undoes operators' changes: it is again as files and programs last said. @throws {SluiceError} `BUDGET_NOT_FOUND`. */
+/**
+ * Undoes operators' changes: it is again as files and programs last said.
+ *
+ * @throws {SluiceError} `BUDGET_NOT_FOUND`; `INVALID_ARGUMENT` when no file or program declares it.
+ */
 export async function forgetBudgetChanges(db: Queryable, name: string, by: string): Promise<void> {
-  if (!isName(checkText(name, 'budget')) || !(await resetBudget(db, name, by))) throw await unknown(db, name)
+  if (!isName(checkText(name, 'budget'))) throw await unknown(db, name)
+  if (await resetBudget(db, name, by)) return
+  await getBudgetLimits(db, name)
+  throw new SluiceError(
+    'INVALID_ARGUMENT',
+    `budget ${name} was created by an operator, and no file or program declares it, so it cannot be reset. Delete it with: sluice budgets delete ${name}`,
+  )
 }
 
 /**
