@@ -50,9 +50,9 @@ function ps(world: World, options: PsOptions): Promise<ExitCode> {
 
 async function listJobs(world: World, system: System, options: PsOptions): Promise<ExitCode> {
   const { limit } = options
-  const status = options.status ?? (options.all === true ? undefined : ACTIVE_STATUSES)
+  const activeOnly = listsActiveOnly(options)
   // One more than asked for tells whether there are more.
-  const found = await findJobs(system, options, status, limit + 1)
+  const found = await findJobs(system, options, limit + 1)
   const jobs = found.slice(0, limit)
   const unknown = jobs.length === 0 && (await warnOfUnknownNames(world, system, options))
   if (options.json === true) {
@@ -61,10 +61,9 @@ async function listJobs(world: World, system: System, options: PsOptions): Promi
   }
   if (jobs.length === 0) {
     const { address } = system
-    const nothing =
-      status === ACTIVE_STATUSES
-        ? `no job is waiting or running in ${address}; --all shows finished ones`
-        : `no such jobs in ${address}`
+    const nothing = activeOnly
+      ? `no job is waiting or running in ${address}; --all shows finished ones`
+      : `no such jobs in ${address}`
     const mayBeSteps =
       options.steps !== true && !unknown && (options.task !== undefined || options.lane !== undefined)
     world.out.line(`${nothing}${mayBeSteps ? ' (steps of workflows are not listed: add --steps)' : ''}`)
@@ -73,21 +72,24 @@ async function listJobs(world: World, system: System, options: PsOptions): Promi
   writeTable(world.out, jobColumns(world.now().getTime()), jobs)
   if (found.length > limit)
     world.out.line(
-      status === ACTIVE_STATUSES
+      activeOnly
         ? 'There are more jobs. List them with a larger --limit'
         : `There are more jobs. List them with --before ${jobs.at(-1)!.id}, or a larger --limit`,
     )
   return EXIT.done
 }
 
+function listsActiveOnly({ status, all }: Pick<PsOptions, 'status' | 'all'>): boolean {
+  return status === undefined && all !== true
+}
+
 /**
  * A page of jobs, newest first. A person who lists what has not ended sees running jobs first: a long backlog must not hide
  * them. Programs get one order, so that they can page through it.
  */
-async function findJobs(
-  system: System,
+export async function findJobs(
+  system: Pick<System, 'listJobs'>,
   options: PsOptions,
-  status: readonly JobStatus[] | undefined,
   limit: number,
 ): Promise<ListedJob[]> {
   const page = options.before === undefined ? {} : { before: checkJobId(options.before) }
@@ -98,15 +100,18 @@ async function findJobs(
       ...page,
       limit: most,
     })
-  if (status !== ACTIVE_STATUSES || options.json === true || options.before !== undefined)
-    return find(status, limit)
+  const activeOnly = listsActiveOnly(options)
+  if (!activeOnly || options.json === true || options.before !== undefined)
+    return find(activeOnly ? ACTIVE_STATUSES : options.status, limit)
   const running = await find(['running'], limit)
   if (running.length === limit) return running
   const others = await find(
     ACTIVE_STATUSES.filter((each) => each !== 'running'),
-    limit - running.length,
+    limit,
   )
-  return [...running, ...others]
+  // A job that stopped running between the two queries is in both results.
+  const listed = new Set(running.map(({ id }) => id))
+  return [...running, ...others.filter(({ id }) => !listed.has(id))].slice(0, limit)
 }
 
 /** A database gives more than a server does: lists of jobs are long, and what they took and gave may be large. */
