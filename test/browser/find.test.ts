@@ -115,6 +115,50 @@ describe.skipIf(noBrowser !== undefined)(`finding things ${noBrowser ?? 'in Chro
     expect(complaints).toEqual([])
   })
 
+  test('the search selects the first result after an arrow key in an empty list, and shows why it failed', {
+    timeout: 240_000,
+  }, async () => {
+    const keyed = await server.app.submit(mails, 'eve', { key: 'order-4712' })
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, operator, '/lanes')
+    await complete(page)
+    const answers = new Gate()
+    await page.route(/\/api\/v1\/jobs\?/, async (route) => {
+      await answers.pass('jobs')
+      await route.continue()
+    })
+    const results = await openSearch(page, 'order-4712')
+    await answers.arrived(1)
+    await page.keyboard.press('ArrowDown')
+    answers.open()
+    await results.getByRole('option', { name: `mails #${keyed.id}`, selected: true }).waitFor()
+
+    await page.route(/\/api\/v1\/jobs\?/, (route) =>
+      route.fulfill({ status: 500, json: { code: 'INTERNAL', detail: 'the disk is full' } }),
+    )
+    await page.getByRole('combobox', { name: 'Search' }).fill('order-4713')
+    await page.getByText('The search for jobs failed. The disk is full').waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test('the search requests no jobs without the permission to read them', {
+    timeout: 240_000,
+  }, async () => {
+    const { page, complaints } = await visit(server.url)
+    await signIn(page, await server.keyOf('worker'))
+    await complete(page)
+    const requests: string[] = []
+    page.on('request', (request) => {
+      if (request.url().includes('/api/v1/jobs')) requests.push(request.url())
+    })
+    await openSearch(page, '4711')
+    await page.getByText('Searching jobs…').waitFor()
+    await page.getByText('Nothing found').waitFor()
+    await complete(page)
+    expect(requests).toEqual([])
+    expect(complaints).toEqual([])
+  })
+
   test('a command pauses a lane after it has been confirmed; a viewer is offered no commands that change something', {
     timeout: 240_000,
   }, async () => {

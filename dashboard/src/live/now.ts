@@ -27,12 +27,12 @@ const NOW: Source<LiveEvent> = {
   deliver: keep,
 }
 
-/** Keeps the picture up to date while the shell is shown, to whoever may see workers. */
+/** Keeps the snapshot up to date while the shell is shown and `enabled`: it needs the permission to see workers. */
 export function useNowStream(enabled: boolean): void {
   useEffect(() => (enabled ? pageStream.claim(NOW) : undefined), [enabled])
 }
 
-/** Beside the picture also the first page of a list, each time it has changed, at most once a second. */
+/** Also delivers the first page of a list each time it changes, at most once a second. */
 export function useLiveJobs(filter: JobFilter, onPage: (page: JobPage) => void): void {
   const name = `jobs ${JSON.stringify(filter)}`
   // biome-ignore lint/correctness/useExhaustiveDependencies: the name says all of the filter
@@ -51,8 +51,8 @@ export function useLiveJobs(filter: JobFilter, onPage: (page: JobPage) => void):
   )
 }
 
-/** The latest picture; `undefined` until the first has come. */
-export function useNowPicture(): Now | undefined {
+/** The latest snapshot; `undefined` until the first arrives. */
+export function useNowSnapshot(): Now | undefined {
   return useSyncExternalStore(listen, () => now)
 }
 

@@ -101,8 +101,8 @@ export function Screen() {
 }
 
 /**
- * Puts a new first page in place. Whoever has gone further down is not disturbed: the rows they see are brought up to
- * date, and a button leads to the newest. Returns whether all that is new is shown.
+ * Puts a new first page in place. If further pages are loaded, it only updates the rows that are already shown, and a
+ * button leads to the newest jobs. Returns whether all new jobs are shown.
  */
 function takeFirstPage(key: readonly unknown[], page: JobPage): boolean {
   const known = queries.getQueryData<InfiniteData<JobPage, string | undefined>>(key)

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import type { Lane } from '../../../src/client/index.ts'
 import { client } from '../connection.ts'
-import { useNowPicture } from '../live/now.ts'
+import { useNowSnapshot } from '../live/now.ts'
 import { Button } from '../parts/controls.tsx'
 import { LANE_COLUMNS } from '../parts/lane-columns.tsx'
 import { useAddress } from '../parts/link.tsx'
@@ -76,7 +76,7 @@ export function Screen() {
 
 /** Settings from the list, numbers from the live picture: those move four times a second. */
 function useLanes(): { rows: ShownLane[] | undefined; error: unknown; again: () => void } {
-  const now = useNowPicture()
+  const now = useNowSnapshot()
   const { data, error, refetch } = useQuery({
     queryKey: ['lanes'],
     queryFn: () => client.listLanes(),

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { client } from '../connection.ts'
-import { useNowPicture } from '../live/now.ts'
+import { useNowSnapshot } from '../live/now.ts'
 import { Empty, Loading } from '../parts/notes.tsx'
 import { PageHead, Panel } from '../parts/panel.tsx'
 import { Devices } from './now/devices.tsx'
@@ -14,7 +14,7 @@ const SERIES_MS = 10_000
 
 /** The whole system at a glance: what runs, what waits and for what, and whether something is wrong. */
 export function Screen() {
-  const now = useNowPicture()
+  const now = useNowSnapshot()
   const { data: series } = useQuery({
     queryKey: ['series', 30],
     queryFn: () => client.series({ minutes: 30 }),

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { client } from '../connection.ts'
-import { useNowPicture } from '../live/now.ts'
+import { useNowSnapshot } from '../live/now.ts'
 import { useGo } from '../parts/link.tsx'
 import { SCREENS } from '../screens/index.ts'
 import { useSwitchLane } from '../screens/lanes/controls.tsx'
@@ -33,7 +33,7 @@ export function useCommands(onHelp: () => void): Finding[] {
   const go = useGo()
   const [, setTheme] = useTheme()
   const switchLane = useSwitchLane()
-  const now = useNowPicture()
+  const now = useNowSnapshot()
   const readsJobs = may('jobs:read')
   const { data: tasks = [] } = useQuery({
     queryKey: ['tasks'],

@@ -13,21 +13,25 @@ const PAUSE_MS = 250
 const EACH = 4
 
 /** Jobs by what they can be searched for: id, key, tag, and a part of the error. Tasks are known by name already. */
-export function useJobSearch(text: string): { found: readonly Finding[]; busy: boolean } {
+export function useJobSearch(text: string): { found: readonly Finding[]; busy: boolean; error: unknown } {
   const { may } = useSession()
   const go = useGo()
   const typed = text.trim()
   const wanted = useRested(typed)
-  const enabled = may('jobs:read') && wanted.length > 1
-  const { data, isFetching } = useQuery({
+  const enabled = may('jobs:read') && (wanted.length > 1 || /^\d$/.test(wanted))
+  const { data, error, isFetching } = useQuery({
     queryKey: ['search', wanted],
     queryFn: () => search(wanted),
-    enabled: enabled || /^#?\d+$/.test(wanted),
+    enabled,
     staleTime: 5000,
   })
   const open = ({ id, kind }: JobSummary) => go(kind === null ? `/jobs/${id}` : `/workflows/${id}`)
   if (typed === '' || data === undefined || wanted !== typed)
-    return { found: [], busy: typed !== '' && (isFetching || wanted !== typed) }
+    return {
+      found: [],
+      busy: typed !== '' && (isFetching || wanted !== typed),
+      error: wanted === typed ? error : null,
+    }
   const found = data.flatMap(({ group, jobs, all }): Finding[] => [
     ...jobs.map((job) => ({
       id: `${group}-${job.id}`.replaceAll(' ', '-'),
@@ -43,7 +47,7 @@ export function useJobSearch(text: string): { found: readonly Finding[]; busy: b
       ? []
       : [{ id: `${group}-all`, group, label: all.label, run: () => go('/jobs', all.search) }]),
   ])
-  return { found, busy: isFetching }
+  return { found, busy: isFetching, error }
 }
 
 interface Kind {

@@ -2,6 +2,7 @@ import { Dialog } from 'radix-ui'
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react'
 import { Input } from '../parts/controls.tsx'
 import '../parts/dialog.css'
+import { describeError } from '../parts/problem.tsx'
 import { useReturnFocus } from '../parts/return-focus.ts'
 import { useCommands } from './commands.ts'
 import { useJobSearch } from './job-search.ts'
@@ -32,7 +33,7 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
   }
   const pressed = (event: KeyboardEvent) => {
     const moves: Readonly<Record<string, number>> = {
-      ArrowDown: Math.min(at + 1, shown.length - 1),
+      ArrowDown: Math.max(0, Math.min(at + 1, shown.length - 1)),
       ArrowUp: Math.max(at - 1, 0),
     }
     if (event.key === 'Enter') run(current)
@@ -91,12 +92,18 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
             ))}
           </div>
           <p className="palette-foot soft" role="status" data-loading={jobs.busy ? '' : undefined}>
-            {jobs.busy ? 'Searching jobs…' : shown.length === 0 ? 'Nothing found' : 'Enter opens, Esc closes'}
+            {footOf(jobs, shown.length)}
           </p>
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>
   )
+}
+
+function footOf({ busy, error }: { busy: boolean; error: unknown }, shown: number): string {
+  if (busy) return 'Searching jobs…'
+  if (error !== null) return `The search for jobs failed. ${describeError(error).words}`
+  return shown === 0 ? 'Nothing found' : 'Enter opens, Esc closes'
 }
 
 function group(found: readonly Finding[]): { name: string; entries: Finding[] }[] {

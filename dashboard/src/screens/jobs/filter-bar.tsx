@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { client } from '../../connection.ts'
-import { useNowPicture } from '../../live/now.ts'
+import { useNowSnapshot } from '../../live/now.ts'
 import { Button, Choice, Input, Select } from '../../parts/controls.tsx'
 import { count } from '../../parts/count.ts'
 import { type Search, To, useAddress, useGo } from '../../parts/link.tsx'
@@ -10,7 +10,7 @@ import { countConditions, SPANS, TABS, TEXT_FIELDS, tabOf } from './filter.ts'
 /** Tabs by state, with the numbers of those that move. */
 export function Tabs() {
   const { search } = useAddress()
-  const now = useNowPicture()
+  const now = useNowSnapshot()
   const current = tabOf(search)
   // The numbers are of all jobs: beside conditions, or with steps, they would be those of another list.
   const plain = countConditions(search) === 0 && search.with !== 'steps'

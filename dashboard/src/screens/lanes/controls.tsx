@@ -12,7 +12,7 @@ export interface ShownLane extends Lane {
   readonly reason: string | null
 }
 
-/** Asks before a lane is changed; afterwards all that shows lanes asks anew. */
+/** Asks for confirmation before a lane changes, and then refreshes everything that shows lanes. */
 export function useLaneQuestion(): (
   question: Omit<Question, 'run'> & { run: (voice: SluiceClient) => Promise<unknown>; done: string },
 ) => void {
