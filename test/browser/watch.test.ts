@@ -195,7 +195,7 @@ describe.skipIf(noBrowser !== undefined)(`looking around ${noBrowser ?? 'in Chro
     await big.getByText('16GB of 24GB in use').waitFor()
     await big.locator('.copies').getByText('llama').waitFor()
     await big.getByText(/● Loaded for .*, 1 running, worker-1/).waitFor()
-    await big.getByText(/^flux comes next on .*: llama makes room$/).waitFor()
+    await big.getByText(/^flux comes next on .*: llama will make room$/).waitFor()
     const small = page.getByRole('article', { name: 'Device small' })
     expect(await small.locator('.copies').count()).toBe(0)
 
