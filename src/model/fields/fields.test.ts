@@ -10,6 +10,10 @@ const FILES = {
   schedules: 'schedule.ts',
 } as const
 
+test('every registry of fields has its file here', () => {
+  expect(Object.keys(FILES).sort()).toEqual(Object.keys(REGISTRIES).sort())
+})
+
 describe.each(Object.entries(FILES))('the fields of %s', (thing, file) => {
   const source = readFileSync(new URL(file, import.meta.url), 'utf8')
 
