@@ -48,6 +48,11 @@ export async function liveBudgets(app: Sluice, sql: Sql, round: number): Promise
   await once('cancel', () => app.cancel(unplaced.id))
   await repeated('setBudget', () => app.setBudget('seats', { capacity: 3 }))
   await repeated('resetBudget', () => app.resetBudget('seats'))
+  await repeated('createBudget', () =>
+    app.createBudget('spare', { capacity: 1 }).catch((error) => {
+      if (!hasCode(error, 'BUDGET_EXISTS')) throw error
+    }),
+  )
   // One that there is could be deleted in a moment in which no worker is alive, and the rest would wait for it for ever.
   await repeated('removeBudget', () =>
     app.removeBudget('absent').catch((error) => {
