@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import { expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
+import { until } from '../support/until.ts'
 
 const database = useDatabase()
 
@@ -44,7 +46,12 @@ test('a cycle reports how long it took to step over the dead entries of a queue'
         `select report from sluice.steady_cycle_v1($1, 1, 0, '{}', '{}', null, null, null, null, 'nap', 0, 4, 4, 0, $2, $3, 0, null, false)`,
         [WORKER, nap!.id, TOP],
       )
-    expect(await steady()).toEqual([{ report: { scanMs: expect.any(Number) } }])
+    // On a machine that stood still it says that it has to look again, because it took no locks in time.
+    const scanned = await until(async () => {
+      const rows = await steady()
+      return !isDeepStrictEqual(rows, [{ report: { more: true } }]) && rows
+    }, 'a cycle that was not held up')
+    expect(scanned).toEqual([{ report: { scanMs: expect.any(Number) } }])
   } finally {
     await reader.end()
     await database.admin('delete from sluice.queue')

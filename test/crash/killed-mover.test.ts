@@ -23,7 +23,7 @@ test('the rest of a task’s waiting jobs is moved by another process when the f
     // Otherwise it might be killed in a look that found nothing to move.
     await holdDuty(sql, 'follow')
     await app.moveTask('act', 'night')
-    const killed = scene.killAt(worker, 'after', ({ statement }) => statement === 'follow_tasks')
+    const killed = scene.killAt(worker, 'after', ({ statement }) => statement === 'move_jobs_with_tasks')
     await releaseDuty(sql, 'follow')
     await killed
     const { default: left, night: moved } = await jobsByLane(sql, 'act')
